@@ -7,7 +7,7 @@ import secrets
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import time
@@ -18,6 +18,7 @@ from attrs import define, evolve
 
 from tests.journal.conftest import (
     ACCOUNT,
+    DEADLINE,
     NOW,
     SERVICE,
     accepted,
@@ -31,10 +32,13 @@ from tests.journal.conftest import (
 from tests.postgres import PostgresServer, running_server
 from tests.transports.raw_service import Connection, raw_service
 from vidgen_async import Client
-from vidgen_async.errors import JournalError
+from vidgen_async.clock import LoopClock
+from vidgen_async.errors import JournalError, OrderStateError, UncertainCreateError
 from vidgen_async.journal import PostgresJournal
 from vidgen_async.journal.postgres import schema
 from vidgen_async.journal.sql import queries
+from vidgen_async.transports import BufferedResponse, FakeTransport
+from vidgen_async.types.http import Request
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.orders import Attempt, Balance, Closing, OrderState, TaskResult
 
@@ -457,6 +461,64 @@ async def test_every_stored_time_is_that_of_the_database(server, open_journal):
         assert json.loads(text)["at"] / 1e6 - time() > -60
     assert len(await journal.list(SERVICE, ACCOUNT, at(-400), since=at(-460))) == 4
     assert await journal.list(SERVICE, ACCOUNT, at(-400), since=at(-340)) == []
+
+
+async def test_every_returned_time_is_that_of_the_caller(open_journal):
+    journal = open_journal(read_time=lambda: time() - 400)
+    now = at(-400)
+    stored = evolve(order_of(), created_at=now)
+    assert await journal.intend(stored) == stored
+    assert (await journal.begin(permission(now=now))).sent_at == now
+    assert (await journal.settle(ref_of(), 1, accepted(at=now))).receipt.accepted_at == now
+
+    (listed,) = await journal.list(SERVICE, ACCOUNT, at(-400))
+    (task,) = (await journal.running(SERVICE, ACCOUNT)).tasks
+    await journal.record(SERVICE, [TaskResult(task_id="task-1", status="completed", at=now)])
+    order = await journal.get(ref_of(), at(-400))
+    times = [listed.created_at, listed.attempts[0].sent_at, task.accepted_at, order.receipt.accepted_at]
+    times += [order.attempts[0].deadline_at - DEADLINE, order.results[0].at]
+    assert [moment for moment in times if abs(moment - now) > timedelta(seconds=0.1)] == []
+
+
+@pytest.mark.parametrize("wrong_by", [-400.0, 400.0])
+async def test_the_first_and_the_last_date_of_the_calendar_are_limits_of_lists(open_journal, wrong_by):
+    journal = open_journal(read_time=lambda: time() + wrong_by)
+    await journal.intend(order_of())
+    assert len(await journal.list(SERVICE, ACCOUNT, at(wrong_by), since=datetime.min.replace(tzinfo=UTC))) == 1
+    assert await journal.list(SERVICE, ACCOUNT, at(wrong_by), since=datetime.max.replace(tzinfo=UTC)) == []
+
+
+@pytest.mark.parametrize("wrong_by", [-400.0, 400.0])
+async def test_the_age_of_a_key_is_known_on_a_host_whose_clock_is_wrong(server, open_journal, wrong_by):
+    class WrongClock(LoopClock):
+        def wall(self) -> datetime:
+            return at(wrong_by)
+
+    posts = []
+
+    async def lose(request: Request) -> BufferedResponse:
+        posts.append(request)
+        raise ConnectionError
+
+    journal = open_journal(read_time=lambda: time() + wrong_by)
+    options = {"transport": FakeTransport(lose), "clock": WrongClock(), "journal": journal}
+    async with Client("a-key", base_url="https://h/openapi/v1", **options) as client:
+        with pytest.raises(UncertainCreateError):
+            await client.videos.create(model="gen-2.0", prompt="a boat", duration=5, order_id="o", validate=False)
+        columns = "sent_at = sent_at - {0}, deadline_at = deadline_at - {0}, counted_at = counted_at - {0}"
+        execute(server, f"UPDATE {journal.schema}.attempts SET " + columns.format(3900 * 10**6))  # noqa: S608
+        with pytest.raises(OrderStateError, match=r"first sent 1\.1 h ago"):
+            await client.orders.resend("o", expect_attempt=1, reason="no task")
+    assert len([request for request in posts if request.method == "POST"]) == 1
+
+
+async def test_the_clock_is_read_exactly_however_the_database_prints_numbers(server, open_journal):
+    execute(server, "CREATE ROLE rounding LOGIN SUPERUSER")
+    execute(server, "ALTER ROLE rounding SET extra_float_digits = -15")
+    journal = open_journal(server.dsn.replace("postgres@", "rounding@"))
+    await journal.intend(evolve(order_of(), created_at=at(0)))
+    ((micros,),) = execute(server, f"SELECT created_at FROM {journal.schema}.orders")  # noqa: S608
+    assert abs(micros / 1e6 - time()) < 60
 
 
 def at(seconds: float) -> datetime:

@@ -16,7 +16,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import TypeAlias
 from weakref import WeakValueDictionary
@@ -410,7 +410,7 @@ class Sender:
     async def _await_other_sender(self, submission: Submission, order: Order) -> Order:
         """The order once no other process or client is sending it."""
         if order.state is OrderState.SENDING:
-            _report_wait(order)
+            _report_wait(order, self._clock.wall())
         pause = 0.05
         while order.state is OrderState.SENDING:
             await self._clock.sleep(pause)
@@ -767,15 +767,14 @@ def _pause_after_connect_failure(order: Order, send: SendProgress, failures: int
     return backoff(failures, 1.0)
 
 
-def _report_wait(order: Order) -> None:
+def _report_wait(order: Order, now: datetime) -> None:
     sending = (attempt for attempt in order.attempts if attempt.outcome is AttemptOutcome.SENDING)
     last = max(sending, key=lambda attempt: attempt.deadline_at)
     message = (
         "order %(order_id)r is being sent elsewhere; waiting for its outcome for at most %(seconds)g s, until its "
         "deadline at %(until)s, because its sender may still receive the answer"
     )
-    # (A shared journal has a clock of its own: the remaining time is not known here.)
-    seconds = (last.deadline_at - last.sent_at).total_seconds()
+    seconds = round((last.deadline_at - now).total_seconds(), 1)
     until = f"{last.deadline_at:%Y-%m-%d %H:%M:%S} UTC"
     fields = {"order_id": order.order_id, "seconds": seconds, "until": until}
     report(logger, logging.INFO, Event.ORDER_AWAITED, message, **fields)

@@ -3,7 +3,6 @@
 import asyncio
 import re
 import threading
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -13,17 +12,17 @@ from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from typing import Any, TypeAlias, TypeVar, cast
 
 import psycopg
-from attrs import asdict, evolve, fields, frozen, has
+from attrs import asdict, evolve, fields, has
 from psycopg import errors
 from psycopg.rows import DictRow
 
 from vidgen_async.errors import JournalError
 from vidgen_async.journal.postgres.connection_string import connect
+from vidgen_async.journal.postgres.database_clock import DatabaseClock
 from vidgen_async.journal.postgres.schema import VERSION, quoted, upgrade_statements
 from vidgen_async.journal.postgres.session_lock import ADD_SESSION, FIND_ENDED, SessionLock
 from vidgen_async.journal.postgres.time_limit import time_limit
 from vidgen_async.journal.sql.queries import Database, Rows
-from vidgen_async.types.limits import SLOT_MARGIN
 from vidgen_async.types.orders import OrderRef
 
 T = TypeVar("T")
@@ -34,10 +33,6 @@ _IDLE_LIMIT = 10
 #: The version of PostgreSQL from which it limits the duration of transactions; of an older one, only the keepalives of
 #: TCP end a transaction whose network was lost before a statement was sent completely.
 _HAS_TRANSACTION_TIMEOUT = 170000
-#: Seconds after which the database's clock is read again.
-_CLOCK_AGE = 10.0
-#: Clocks that differ by fewer seconds are the same; half of the margin of the rolling limit.
-_SAME_TIME = SLOT_MARGIN.total_seconds() / 2
 
 _BEGIN_TO_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 #: After it has waited for a lock, a transaction reads what others have committed meanwhile.
@@ -89,8 +84,7 @@ class Connections:
         self._name = name
         self._schema = schema
         self._time_limit = time_limit
-        self._read_time = read_time
-        self._clock: _ClockReading | None = None
+        self._clock = DatabaseClock(read_time)
         self._local = threading.local()
         self._open: set[_Connection] = set()
         self._is_schema_checked = False
@@ -153,7 +147,7 @@ class Connections:
         self._local.is_replicated = True
         try:
             with time_limit(connection, self._time_limit):
-                shift = self._read_shift(connection)
+                shift = self._clock.read_shift(connection)
                 with _rolled_back_on_error(connection), connection.pipeline() as pipeline:
                     # In a pipeline, statements are sent without waiting for the results of the previous ones.
                     # (connection.transaction() would wait for those of BEGIN and of COMMIT, and before COMMIT.)
@@ -162,6 +156,7 @@ class Connections:
                     self._lock(connection, locked or ())
                     session = self._session_lock.session
                     result = operation(_PostgresDatabase(connection, pipeline, shift=shift, session=session))
+                    result = _shifted(result, -shift)  # in the clock of the caller
                     is_complete = True
                     connection.execute("COMMIT")
         except psycopg.OperationalError as error:
@@ -208,14 +203,6 @@ class Connections:
         calls = ", ".join(["set_config(%s, %s, true)"] * len(settings))
         connection.execute(f"SELECT {calls}", [text for setting in settings.items() for text in setting])
 
-    def _read_shift(self, connection: _Connection) -> timedelta:
-        """Return the database's clock less the clock of this machine; zero if they do not provably differ."""
-        clock = self._clock
-        if clock is None or time.monotonic() > clock.at + _CLOCK_AGE:
-            clock = self._clock = _read_clock(connection)
-        difference = clock.now() - self._read_time()
-        return timedelta(seconds=difference if abs(difference) > _SAME_TIME + clock.error else 0.0)
-
     def _connect(self) -> _Connection:
         """Open the connection of this thread, which replaces the one that it had.
 
@@ -240,7 +227,7 @@ class Connections:
             raise
         self._open.add(connection)
         self._local.connection = connection
-        self._clock = None  # after a failover, that of another server
+        self._clock.reset()  # after a failover, that of another server
         return connection
 
     def _check_server(self, connection: _Connection) -> None:
@@ -294,29 +281,6 @@ class Connections:
         return JournalError(message, may_be_temporary=may_be_temporary)
 
 
-@frozen(kw_only=True)
-class _ClockReading:
-    """A reading of the database's clock."""
-
-    at: float
-    """Its time by ``time.monotonic()``."""
-    time: float
-    """Seconds since 1970."""
-    error: float
-    """Seconds by which it may be wrong, because of the time that the query took."""
-
-    def now(self) -> float:
-        """Return the time of the database's clock now, in seconds since 1970."""
-        return self.time + time.monotonic() - self.at
-
-
-def _read_clock(connection: _Connection) -> _ClockReading:
-    start = time.monotonic()
-    row = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8 AS now").fetchone()
-    error = (time.monotonic() - start) / 2
-    return _ClockReading(at=start + error, time=row["now"] if row else time.time(), error=error)
-
-
 class _PostgresDatabase:
     """Executes the statements that all SQL journals share."""
 
@@ -334,7 +298,7 @@ class _PostgresDatabase:
         self._session = session
 
     def adjust(self, record: T) -> T:
-        return cast("T", _shifted(record, self._shift)) if self._shift else record
+        return _shifted(record, self._shift)
 
     def add_session(self, ref: OrderRef, n: int) -> None:
         self.execute(ADD_SESSION, asdict(ref) | {"n": n, "session": self._session})
@@ -376,15 +340,24 @@ class _PostgresRows:
             self._pipeline.sync()
 
 
-def _shifted(value: object, shift: timedelta) -> object:
-    """Return a time, or a record with all its times, moved by ``shift``."""
+def _shifted(value: T, shift: timedelta) -> T:
+    """Return a time, or records with all their times, moved by ``shift``."""
+    return cast("T", _move(value, shift)) if shift else value
+
+
+def _move(value: object, shift: timedelta) -> object:
     if isinstance(value, datetime):
-        return value + shift
+        try:
+            return value + shift
+        except OverflowError:  # the first or the last date of the calendar, which stands for no limit
+            return value
+    if isinstance(value, list | tuple):
+        return type(value)(_move(item, shift) for item in value)
     if not has(type(value)):
         return value
     record: Any = value
     names = [field.name for field in fields(type(record))]
-    return evolve(record, **{name: _shifted(getattr(record, name), shift) for name in names})
+    return evolve(record, **{name: _move(getattr(record, name), shift) for name in names})
 
 
 @lru_cache(maxsize=100)

@@ -30,10 +30,11 @@ class PostgresJournal(SqlJournal):
     """Orders in a PostgreSQL database, for several hosts that share one account.
 
     Nothing is opened before the first operation. Completed operations survive a killed process and a crash of the
-    server. All times are those of the database's clock: the difference to the clock of this machine is added to every
-    time that is stored, so that hosts whose clocks differ count the same rolling limit. Clients, event loops and
-    threads can share a journal; a forked child can use it only if it was not used before the fork. An operation that
-    raises JournalError was not carried out, or is repeated by the client without harm.
+    server. All stored times are those of the database's clock, so that hosts whose clocks differ count the same rolling
+    limit: the difference to the clock of this machine is added to every time that is stored, and subtracted from every
+    time that is returned. Clients, event loops and threads can share a journal; a forked child can use it only if it
+    was not used before the fork. An operation that raises JournalError was not carried out, or is repeated by the
+    client without harm.
 
     The first attempt opens one more connection, which must be a direct one, for a lock that the process holds until it
     ends. If the lock of an attempt is not held any more, the attempt is *uncertain* at once; without a lock it is

@@ -49,7 +49,7 @@ class Database(Protocol):
 
     def adjust(self, record: T) -> T:
         """Return a time, or a record with all its times, in the clock of the journal. A journal that several hosts
-        share has a clock of its own."""
+        share has a clock of its own; it converts the result of the transaction back."""
         ...
 
     def add_session(self, ref: OrderRef, n: int) -> None:
