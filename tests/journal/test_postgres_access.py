@@ -368,13 +368,14 @@ async def test_several_processes_may_create_the_tables_at_once(server):
 async def test_tables_that_are_upgraded_are_upgraded_once(server, monkeypatch):
     async with journals_of(server, "upgraded", count=1) as (journal,):
         await sending(journal)
+        await journal.settle(ref_of(), 1, accepted())
     add_column = "ALTER TABLE orders ADD COLUMN more TEXT"
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, (add_column,)))
     for module in (schema, connections):
         monkeypatch.setattr(module, "VERSION", 2)
     async with journals_of(server, "upgraded", count=4) as journals:
         for order in await asyncio.gather(*(journal.get(ref_of(), NOW) for journal in journals)):
-            assert order.state is OrderState.UNCERTAIN  # its sender has ended
+            assert order.state is OrderState.ACCEPTED
     assert execute(server, "SELECT number FROM upgraded.version") == [(2,)]
 
 

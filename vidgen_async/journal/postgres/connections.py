@@ -61,7 +61,7 @@ class Connections:
 
     Args:
         dsn: The connection string.
-        session_lock: The lock of the attempts that are recorded; it is released with the connections.
+        session_lock: The lock of the attempts that are recorded. It has a connection of its own, and is not released.
         name: The database, without its password, for messages.
         schema: The PostgreSQL schema of the tables.
         limit: Maximum number of connections.
@@ -104,21 +104,22 @@ class Connections:
         """Queue :meth:`SessionLock.hold`, which precedes every attempt."""
         return self._threads.submit(self._session_lock.hold)
 
-    async def aclose(self) -> None:
-        """Wait until all queued transactions are completed, and close all connections, even if the caller is cancelled.
+    async def aclose(self, release: Callable[[], None]) -> None:
+        """Wait until all queued transactions are completed, close all connections but that of the session lock, and
+        call ``release``, even if the caller is cancelled.
 
         The thread that waits is not one of the event loop's default executor, which may be busy, or shut down already.
         """
         thread = ThreadPoolExecutor(1, thread_name_prefix=f"closing journal {self._name}")
-        closing = thread.submit(self._close)
+        closing = thread.submit(self._close, release)
         thread.shutdown(wait=False)
         await asyncio.shield(asyncio.wrap_future(closing))
 
-    def _close(self) -> None:
+    def _close(self, release: Callable[[], None]) -> None:
         self._threads.shutdown()
         for connection in self._open:
             connection.close()
-        self._session_lock.close()
+        release()
 
     def _execute(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None) -> T:
         try:
