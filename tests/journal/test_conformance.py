@@ -766,6 +766,21 @@ async def test_lone_surrogates_and_huge_numbers_do_not_prevent_recording_a_termi
     assert (await other.get(ref_of(), NOW)).is_terminal
 
 
+async def test_a_list_is_complete_if_another_client_closes_the_journal_meanwhile(journal, monkeypatch):
+    monkeypatch.setattr("vidgen_async.journal.sql.journal.LIST_PAGE", 2)
+    names = [f"order-{number}" for number in range(20)]
+    for name in names:
+        await journal.intend(order_of(name))
+
+    listing = asyncio.ensure_future(journal.list(SERVICE, ACCOUNT, NOW))
+    await asyncio.sleep(0)
+    await journal.aclose()
+
+    assert [order.order_id for order in await listing] == names
+    assert getattr(journal, "_thread", None) is None, "the file is closed"
+    assert getattr(journal, "_connections", None) is None, "the connections are closed"
+
+
 async def test_terminal_orders_are_listed_apart_from_running_ones(journal, other):
     await journal.intend(order_of("queued"))
     await sending(journal, "sending")

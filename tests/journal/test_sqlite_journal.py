@@ -27,7 +27,6 @@ from tests.journal.conftest import (
     sending,
     uncertain,
 )
-from vidgen_async.errors import JournalError
 from vidgen_async.journal import Journal, MemoryJournal, SqliteJournal
 from vidgen_async.journal.sql import queries
 from vidgen_async.journal.sql.queries import (
@@ -293,22 +292,6 @@ async def test_a_create_is_carried_out_between_two_pages_of_a_list(journal, monk
 
     assert not listing.done()
     assert len(await listing) == 21
-
-
-async def test_closing_the_journal_between_two_pages_of_a_list_ends_the_list_and_the_file_stays_closed(
-    journal, monkeypatch
-):
-    monkeypatch.setattr("vidgen_async.journal.sql.journal.LIST_PAGE", 2)
-    for number in range(20):
-        await journal.intend(order_of(f"order-{number}"))
-
-    listing = asyncio.ensure_future(journal.list(SERVICE, ACCOUNT, NOW))
-    await asyncio.sleep(0)
-    await journal.aclose()
-
-    with pytest.raises(JournalError, match="closed while its orders were being listed"):
-        await listing
-    assert journal._thread is None
 
 
 async def test_pacing_reads_only_attempts_that_can_hold_a_slot(journal):
