@@ -146,6 +146,29 @@ async def connect_until_refused(journal: PostgresJournal) -> None:
         await journal.aclose()
 
 
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+async def test_a_database_that_cannot_store_every_text_is_refused_before_anything_is_sent(server, port, encoding):
+    name = f"in_{encoding.lower()}"
+    execute(server, f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
+    async with Sandbox() as service:
+        error = await create_with(server.dsn.replace("/postgres?", f"/{name}?"), service)
+        assert service.creates == []
+    assert f"its encoding is {encoding}" in str(error)
+    assert "Nothing was written" in str(error)
+    assert not error.may_be_temporary
+
+
+async def test_texts_are_exchanged_in_utf_8_whatever_the_environment_and_the_user_have(server, monkeypatch):
+    execute(server, "ALTER ROLE careless SET client_encoding = LATIN1")
+    for variable in ("", "SQL_ASCII"):
+        monkeypatch.setenv("PGCLIENTENCODING", variable)
+        async with journals_of(server, "texts", count=1, user="careless") as (journal,):
+            await sending(journal, "заказ-1…")
+            await journal.settle(ref_of("заказ-1…"), 1, accepted("任务-1"))
+            assert (await journal.get(ref_of("заказ-1…"), NOW)).receipt.task_id == "任务-1"
+            execute(server, "DROP SCHEMA texts CASCADE")
+
+
 # -- connection strings ------------------------------------------------------------------------------------------------
 
 

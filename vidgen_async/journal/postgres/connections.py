@@ -232,10 +232,17 @@ class Connections:
         return connection
 
     def _check_server(self, connection: _Connection) -> None:
-        row = connection.execute("SELECT pg_is_in_recovery() AS is_standby").fetchone()
+        query = "SELECT pg_is_in_recovery() AS is_standby, current_setting('server_encoding') AS encoding"
+        row = connection.execute(query).fetchone()
         if row and row["is_standby"]:
             problem = "it is a standby, whose data may be old; connect to the primary (target_session_attrs=read-write)"
             raise self._make_error(f"{problem}. Nothing was written", may_be_temporary=True)
+        if row and row["encoding"] != "UTF8":
+            problem = (
+                f"its encoding is {row['encoding']}, which cannot store every text; make a database with CREATE "
+                "DATABASE … ENCODING 'UTF8' TEMPLATE template0"
+            )
+            raise self._make_error(f"{problem}. Nothing was written")
 
     def _check_schema(self, connection: _Connection) -> None:
         """Create or upgrade the tables.
