@@ -36,6 +36,7 @@ from vidgen_async.clock import LoopClock
 from vidgen_async.errors import JournalError, OrderStateError, UncertainCreateError
 from vidgen_async.journal import PostgresJournal
 from vidgen_async.journal.postgres import schema
+from vidgen_async.journal.postgres.connections import _SERVER_LIMITS
 from vidgen_async.journal.sql import queries
 from vidgen_async.transports import BufferedResponse, FakeTransport
 from vidgen_async.types.http import Request
@@ -248,6 +249,44 @@ async def test_a_network_that_loses_everything_ends_the_operation_after_its_time
             await journal.begin(permission())
     proxy.is_lossy = False
     assert isinstance(await journal.begin(permission()), Attempt)
+
+
+@pytest.mark.parametrize("lock", ["LOCK TABLE {0}.orders", "SELECT pg_advisory_xact_lock({1})"])
+async def test_a_lock_that_another_process_holds_too_long_is_named(server, journal, lock, monkeypatch, caplog):
+    await journal.intend(order_of())
+    key = f"hashtextextended('vidgen {journal.schema} {SERVICE}', 0)"
+    monkeypatch.setitem(_SERVER_LIMITS, "lock_timeout", 0.001)
+    with psycopg.connect(server.dsn) as connection:
+        connection.execute(lock.format(journal.schema, key))
+        with pytest.raises(JournalError, match="another process held a lock for too long"):
+            await journal.intend(order_of("another"))
+    assert caplog.records == []
+
+
+def test_the_limits_of_the_server_are_exceeded_before_the_time_limit_and_that_of_locks_first():
+    assert list(_SERVER_LIMITS) == ["lock_timeout", "statement_timeout", "transaction_timeout"]
+    assert sorted(_SERVER_LIMITS.values()) == list(_SERVER_LIMITS.values())
+    assert max(_SERVER_LIMITS.values()) < 1
+
+
+async def test_a_transaction_that_exceeds_the_time_limit_is_not_repeated(journal, monkeypatch, caplog):
+    calls = []
+
+    def wait(db):
+        calls.append(1)
+        return db.execute("SELECT pg_sleep(10)", {}).fetchone()
+
+    await journal.namespace("word")
+    for name in _SERVER_LIMITS:
+        monkeypatch.setitem(_SERVER_LIMITS, name, 100)  # as if the server did not respond
+    with monkeypatch.context() as patch:
+        patch.setattr(journal._connections, "_time_limit", 0.2)
+        with pytest.raises(JournalError, match=r"did not finish within 0\.2 s\. Nothing was written") as caught:
+            await journal._write(wait, SERVICE, ACCOUNT)
+    assert calls == [1]
+    assert caught.value.may_be_temporary
+    assert caplog.records == []
+    assert await journal.namespace("word") == "word"
 
 
 async def test_the_limit_is_exact_whatever_isolation_level_is_the_default(server, open_journal):

@@ -21,13 +21,15 @@ from vidgen_async.journal.postgres.connection_string import connect
 from vidgen_async.journal.postgres.database_clock import DatabaseClock
 from vidgen_async.journal.postgres.schema import VERSION, quoted, upgrade_statements
 from vidgen_async.journal.postgres.session_lock import ADD_SESSION, FIND_ENDED, SessionLock
-from vidgen_async.journal.postgres.time_limit import time_limit
+from vidgen_async.journal.postgres.time_limit import TimeLimitError, time_limit
 from vidgen_async.journal.sql.queries import Database, Rows
 from vidgen_async.types.orders import OrderRef
 
 T = TypeVar("T")
 _Connection: TypeAlias = psycopg.Connection[DictRow]
 
+#: The server's limits as parts of the time limit. The first that is exceeded has the most precise message.
+_SERVER_LIMITS = {"lock_timeout": 0.7, "statement_timeout": 0.8, "transaction_timeout": 0.9}
 #: Seconds after which the server ends a transaction whose process was stopped, so that it holds no lock for longer.
 _IDLE_LIMIT = 10
 #: The version of PostgreSQL from which it limits the duration of transactions; of an older one, only the keepalives of
@@ -45,6 +47,7 @@ _MEANINGS: Mapping[type[Exception], str] = {
     ),
     errors.LockNotAvailable: "another process held a lock for too long",
     errors.QueryCanceled: "the server took too long",
+    errors.TransactionTimeout: "the server took too long",
     errors.ReadOnlySqlTransaction: "the server accepts no changes; connect to the primary",
     errors.DiskFull: "the server's disk is full",
     errors.UndefinedTable: "a table is missing; restore it before anything is ordered",
@@ -127,6 +130,8 @@ class Connections:
             if connection is not None and not connection.closed:
                 try:
                     return self._transact(connection, operation, locked)
+                except (TimeLimitError, errors.TransactionTimeout):
+                    raise
                 except psycopg.OperationalError:
                     if not connection.broken:
                         raise
@@ -149,7 +154,7 @@ class Connections:
         try:
             with time_limit(connection, self._time_limit):
                 shift = self._clock.read_shift(connection)
-                with _rolled_back_on_error(connection), connection.pipeline() as pipeline:
+                with _rolled_back_on_error(connection), _pipeline(connection) as pipeline:
                     # In a pipeline, statements are sent without waiting for the results of the previous ones.
                     # (connection.transaction() would wait for those of BEGIN and of COMMIT, and before COMMIT.)
                     connection.execute(_BEGIN_TO_READ if locked is None else _BEGIN_TO_WRITE)
@@ -189,18 +194,17 @@ class Connections:
 
     def _set_up(self, connection: _Connection) -> None:
         """Set what holds for the transaction only: behind a connection pooler the next one may use another session."""
-        milliseconds = str(round(self._time_limit * 1000))
         settings = {
             "search_path": quoted(self._schema),
             "synchronous_commit": "on",
-            "lock_timeout": milliseconds,
-            "statement_timeout": milliseconds,
             "idle_in_transaction_session_timeout": str(round(_IDLE_LIMIT * 1000)),
             "client_min_messages": "warning",
         }
-        if connection.info.server_version >= _HAS_TRANSACTION_TIMEOUT:
-            # A transaction that is cut off in the middle of a pipeline is not idle.
-            settings["transaction_timeout"] = milliseconds
+        limits = {name: str(round(self._time_limit * part * 1000)) for name, part in _SERVER_LIMITS.items()}
+        if connection.info.server_version < _HAS_TRANSACTION_TIMEOUT:
+            # (A transaction that is cut off in the middle of a pipeline is not idle.)
+            del limits["transaction_timeout"]
+        settings |= limits
         calls = ", ".join(["set_config(%s, %s, true)"] * len(settings))
         connection.execute(f"SELECT {calls}", [text for setting in settings.items() for text in setting])
 
@@ -388,6 +392,23 @@ def _rolled_back_on_error(connection: _Connection) -> Iterator[None]:
         with suppress(psycopg.Error):  # the connection was lost
             connection.rollback()
         raise
+
+
+@contextmanager
+def _pipeline(connection: _Connection) -> Iterator[psycopg.Pipeline]:
+    """Use the pipeline mode. If the connection is lost, psycopg would log a warning in addition to the error."""
+    lost: psycopg.OperationalError | None = None
+    try:
+        with connection.pipeline() as pipeline:
+            try:
+                yield pipeline
+            except psycopg.OperationalError as error:
+                if not connection.broken:
+                    raise
+                lost = error
+    finally:
+        if lost is not None:
+            raise lost
 
 
 def _flush(connection: _Connection) -> None:
