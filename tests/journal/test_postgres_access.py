@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import pickle
+import re
 import signal
 import socket
 import subprocess
@@ -278,9 +279,21 @@ def test_words_instead_of_a_url_are_checked_too():
     assert PostgresJournal("host=/tmp dbname=a@b").name == "postgresql:///tmp/a@b"
 
 
-def test_a_name_of_a_schema_that_postgresql_would_shorten_is_refused():
-    with pytest.raises(ConfigurationError, match="1 to 63 bytes"):
-        PostgresJournal("postgresql://", schema="x" * 64)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        *(({"schema": name}, "schema: .* 1 to 63 bytes") for name in ("", "x" * 64, "ü" * 32, "a\0", "\udc80")),
+        *(({"schema": name}, "schema must not be") for name in ("$user", "pg_temp")),
+        *(({"max_connections": number}, f"max_connections .*: {number}") for number in (0, -1)),
+        *(
+            ({"time_limit": number}, f"time_limit must be 0.01 to 86400 seconds: {re.escape(repr(number))}")
+            for number in (0, -1.0, 0.0001, 1e12, float("inf"), float("nan"))
+        ),
+    ],
+)
+def test_an_argument_that_cannot_be_used_is_refused_at_once(options, message):
+    with pytest.raises(ConfigurationError, match=message):
+        PostgresJournal("postgresql://", **options)
 
 
 def test_without_psycopg_the_error_names_the_command_that_installs_it(monkeypatch):

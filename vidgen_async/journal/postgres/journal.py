@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 from vidgen_async.errors import ConfigurationError, JournalError
-from vidgen_async.journal.postgres.schema import quoted
+from vidgen_async.journal.postgres.schema import quoted_schema
 from vidgen_async.journal.sql.journal import SqlJournal
 from vidgen_async.journal.sql.queries import Database
 from vidgen_async.types.limits import Turn
@@ -24,6 +24,9 @@ except ImportError as error:  # pragma: no cover - the tests have it
     raise ConfigurationError(message) from error
 
 T = TypeVar("T")
+
+#: Seconds. A limit of the server that is rounded to 0 milliseconds would be none.
+_TIME_LIMITS = (0.01, 86400.0)
 
 
 class PostgresJournal(SqlJournal):
@@ -45,11 +48,11 @@ class PostgresJournal(SqlJournal):
             environment variables, service file and password file. The password is never shown.
         schema: The PostgreSQL schema of the tables. The first operation creates it if the user may do so.
         max_connections: Maximum number of connections, without that of the lock.
-        time_limit: Seconds after which an operation fails, also if the server does not respond.
+        time_limit: Seconds after which an operation fails, also if the server does not respond; at most a day.
         read_time: The clock of the clients that use the journal, in seconds since 1970.
 
     Raises:
-        ConfigurationError: The connection string or the name of the schema is invalid.
+        ConfigurationError: The connection string or another argument is invalid.
     """
 
     _name = ""  # so that repr() works if __init__ failed
@@ -63,7 +66,14 @@ class PostgresJournal(SqlJournal):
         time_limit: float = 30.0,
         read_time: Callable[[], float] = time.time,
     ) -> None:
-        quoted(schema)
+        quoted_schema(schema)
+        if not max_connections >= 1:
+            message = f"max_connections must be 1 or more: {max_connections!r}"
+            raise ConfigurationError(message)
+        shortest, longest = _TIME_LIMITS
+        if not shortest <= time_limit <= longest:
+            message = f"time_limit must be {shortest:g} to {longest:g} seconds: {time_limit!r}"
+            raise ConfigurationError(message)
         self._name = describe(dsn)
         self._dsn = dsn
         self.schema = schema
