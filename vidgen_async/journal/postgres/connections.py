@@ -50,7 +50,10 @@ _MEANINGS: Mapping[type[Exception], str] = {
     errors.TransactionTimeout: "the server took too long",
     errors.ReadOnlySqlTransaction: "the server accepts no changes; connect to the primary",
     errors.DiskFull: "the server's disk is full",
-    errors.UndefinedTable: "a table is missing; restore it before anything is ordered",
+    errors.UndefinedTable: (
+        "this user may not use the schema (then GRANT USAGE ON SCHEMA), or a table is missing; restore it before "
+        "anything is ordered"
+    ),
 }
 #: A server accepts no changes during a failover too, as a standby does.
 _TEMPORARY = (psycopg.OperationalError, errors.ReadOnlySqlTransaction, OSError)
