@@ -48,11 +48,13 @@ class SqlJournal(ABC):
 
     @abstractmethod
     async def _read(self, operation: Callable[[Database], T]) -> T:
-        """Return the result of an operation that reads a consistent state."""
+        """Return the result of an operation that reads a consistent state. The operation may be called more than
+        once, because a transaction may be repeated."""
 
     @abstractmethod
     async def _write(self, operation: Callable[[Database], T], *locked: str) -> T:
-        """Return the result of an operation that may write, and commit what it wrote.
+        """Return the result of an operation that may write, and commit what it wrote. The operation may be called
+        more than once, because a transaction may be repeated; only what its last call wrote is committed.
 
         Meanwhile nobody else writes to what is locked: nothing, all orders of a service, or those of a service and an
         account.
@@ -147,7 +149,8 @@ class SqlJournal(ABC):
         return await self._read(lambda db: queries.read_owner(db, ref, task_id))
 
     async def record(self, service: str, results: Iterable[TaskResult]) -> None:
-        await self._write(lambda db: queries.add_results(db, service, [db.adjust(result) for result in results]))
+        stored = list(results)
+        await self._write(lambda db: queries.add_results(db, service, [db.adjust(result) for result in stored]))
 
     async def get(self, ref: OrderRef, now: datetime) -> Order | None:
         def read(db: Database) -> _Page:
