@@ -33,8 +33,8 @@ from vidgen_async.journal.sql import queries
 from vidgen_async.journal.sql.queries import (
     _ATTEMPTS,
     _CLOSINGS,
+    _COUNT_HELD_SLOTS,
     _END_OF_PAGE,
-    _HELD,
     _MAY_HOLD_A_SLOT,
     _NEWEST,
     _OF_ORDER,
@@ -373,7 +373,9 @@ async def test_pacing_reads_only_attempts_that_can_hold_a_slot(journal):
 
 async def test_the_pause_after_a_429_is_found_by_an_index(journal):
     facts = {"service": SERVICE, "account": ACCOUNT, "since": 0, "latest": 0, "limit": 9}
-    plan = await journal._run(lambda db: [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {_HELD}", facts)])
+    plan = await journal._run(
+        lambda db: [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {_COUNT_HELD_SLOTS}", facts)]
+    )
     assert [step for step in plan if "evidence_by_retry_at (service=? AND account=? AND retry_at>?)" in step]
 
 
