@@ -25,11 +25,12 @@ class Event(StrEnum):
     limit of the send. ``order_id``, ``seconds``, ``until``"""
     ORDER_ACCEPTED = "order.accepted"
     """INFO: the outcome of an attempt, like the three below. ``order_id``, ``attempt``, ``outcome``, ``status``,
-    ``task_id``, ``request_id``"""
+    ``task_id``, ``request_id``, ``cause``"""
     ORDER_REJECTED = "order.rejected"
     """INFO: the service refused the order."""
     ORDER_UNCERTAIN = "order.uncertain"
-    """INFO: it is unknown whether the service accepted the order."""
+    """INFO: it is unknown whether the service accepted the order. (A process that is killed in the middle of a create
+    cannot report it.)"""
     ORDER_NOT_SENT = "order.not_sent"
     """INFO: nothing was sent."""
     ORDER_CONFIRMED = "order.confirmed"

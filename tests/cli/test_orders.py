@@ -234,11 +234,15 @@ def test_a_resend_of_an_old_order_needs_accept_duplicate_risk(here, terminal, se
     assert "was first sent 2.0 h ago" in err
     assert "--accept-duplicate-risk resends it anyway" in err
     assert "accept_duplicate_risk" not in err
+    proposed = shlex.split(err.splitlines()[-1])
+    assert proposed[:3] == ["vidgen", "orders", "resend"]
+    assert "--accept-duplicate-risk" in proposed
     ended, shown = terminal(*resend, typed="y\n")
     assert ended == 2, shown
     assert len(service.creates) == 1
 
-    assert here(*resend, "--yes", "--accept-duplicate-risk")[0] == 0
+    assert "--accept-duplicate-risk" in here("orders", "resume", uncertain)[2].splitlines()[-1]
+    assert here(*proposed[1:], "--yes")[0] == 0
     assert len(service.creates) == 2
 
 
@@ -415,3 +419,44 @@ def test_an_abandoned_order_offers_only_adopt(here, uncertain):
         error = json.loads(err.splitlines()[-1])["error"]
         assert (code, error["commands"]) == (5, [f"vidgen orders adopt {uncertain} TASK_ID"])
         assert not error["message"].endswith(":")
+
+
+def test_commands_that_only_use_the_journal_need_no_key(here, service, uncertain, monkeypatch):
+    monkeypatch.delenv("VIDGEN_API_KEY")
+    assert listed(here("orders", "ls", "--state", "uncertain", "--json")[1]) == [uncertain]
+    assert here("orders", "show", uncertain)[0] == 0
+    assert listed(here("orders", "export")[1]) == [uncertain]
+    for verb, *rest in (("adopt", "task_1"), ("resume",), ("resend", "--expect-attempt", "1", "--yes", *WHY)):
+        code, _, err = here("orders", verb, uncertain, *rest)
+        assert (code, "no API key" in err) == (2, True), verb
+    assert here("orders", "withdraw", uncertain)[0] == 2
+    code, _, err = here("orders", "abandon", uncertain, *WHY)
+    assert code == 0, err
+    assert len(service.creates) == 1
+
+
+def test_commands_that_only_use_the_journal_need_the_base_url(here, uncertain, monkeypatch):
+    monkeypatch.delenv("VIDGEN_API_KEY")
+    monkeypatch.delenv("VIDGEN_BASE_URL")
+    code, _, err = here("orders", "ls")
+    assert code == 2
+    assert "no base URL: set VIDGEN_BASE_URL or use --base-url" in err
+    assert "the orders of each service" in err
+
+
+def test_an_empty_list_names_the_accounts_that_have_orders(here, service, uncertain):
+    shown = " ".join(here("orders", "ls", "--account", "shop", "--state", "uncertain")[1].split())
+    origin = service.base_url.removesuffix("/openapi/v1")
+    assert shown.endswith(f"; it has orders of account 'default' at {origin}")
+    for account in "abc":
+        assert here(*BOAT, "good", "--account", account)[0] == 0
+    shown = " ".join(here("orders", "ls", "--account", "shop")[1].split())
+    names = ", ".join(f"account '{account}' at {origin}" for account in "abc")
+    assert shown.endswith(f"; it has orders of {names}, others")
+
+
+def test_an_uncertain_create_is_reported_once(here, service):
+    service.add_fault("videos.create", Fault.close_after_body())
+    code, _, err = here(*BOAT, "order-1187")
+    assert code == 5
+    assert err.count("it is unknown whether the service accepted") == 1

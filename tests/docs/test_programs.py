@@ -5,7 +5,6 @@ import contextlib
 import io
 import json
 import logging
-import os
 import re
 import shlex
 import shutil
@@ -15,6 +14,7 @@ import sys
 
 import av
 import pytest
+from aiohttp import ClientPayloadError
 from aiohttp.test_utils import TestClient, TestServer
 from yarl import URL
 
@@ -164,54 +164,139 @@ async def test_the_web_app_orders_once_and_streams_the_video(service):
         assert len(await video.read()) == video.content_length
         head = await browser.head(f"/videos/{task_id}")
         assert (head.status, head.content_length) == (200, video.content_length)
-
-        invalid = await browser.put("/orders/o-2", json={"prompt": ""})
-        assert await invalid.json() == {"problems": ["prompt: must not be empty"]}
-        service.faults.add("videos.create", Fault.status(402))
-        assert (await browser.put("/orders/o-3", json={"prompt": "a boat"})).status == 409
-        service.faults.add("videos.create", Fault.close_after_body())
-        assert (await browser.put("/orders/o-4", json={"prompt": "a boat"})).status == 202
-        conflict = await browser.put("/orders/o-1", json={"prompt": "another boat"})
-        assert (conflict.status, len(service.creates)) == (409, 3)
-        async with service.refusing():
-            assert (await browser.put("/orders/o-5", json={"prompt": "a boat"})).status == 503
         part = await browser.get(f"/videos/{task_id}", headers={"Range": "bytes=0-99"})
         assert (part.status, len(await part.read())) == (206, 100)
-        assert (await browser.get("/videos/unknown")).status == 404
-        service.faults.add("videos.content", Fault.status(409))
-        assert (await browser.get(f"/videos/{task_id}")).status == 404
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("environment")
+async def test_the_web_app_answers_each_outcome_of_an_order(service, caplog):
+    shop = run_program("def make_app(")
+    service.faults.add("videos.create", Fault.close_after_body())
+    service.faults.add("videos.create", Fault.status(400))
+    service.faults.add("videos.create", Fault.status(402))
+    service.faults.add("videos.create", Fault.status(401))
+    async with TestClient(TestServer(shop["make_app"]())) as browser:
+
+        async def put(order_id: str, **body: object) -> tuple[int, str | None, dict[str, object]]:
+            answer = await browser.put(f"/orders/{order_id}", **(body or {"json": {"prompt": "a boat"}}))
+            return answer.status, answer.headers.get("Retry-After"), await answer.json()
+
+        uncertain = 202, None, {"state": "uncertain"}
+        assert [await put("lost") for _ in range(2)] == [uncertain, uncertain]
+        status, _, refused = await put("refused")
+        assert (status, refused["state"]) == (422, "invalid")
+        # What is wrong with the account of the shop is for its log.
+        assert [await put(order_id) for order_id in ("credits", "key")] == [(502, None, {"state": "failed"})] * 2
+        assert "credits" in caplog.messages[-2]
+        assert "key" in caplog.messages[-1]
+        assert (await put("key"))[0] == 201
+        assert await put("key", json={"prompt": "another boat"}) == (409, None, {"state": "conflict"})
+        async with service.refusing():
+            assert await put("later") == (503, "10", {"state": "later"})
+        received = len(service.creates)
+
+        invalid = 422, None, {"state": "invalid", "problems": ["prompt: must not be empty"]}
+        assert await put("invalid", json={"prompt": ""}) == invalid
+        for body in (b"", b"{", b"\xff", b"[]", b"{}", b"1"):
+            assert (await put("no-json", data=body))[0] == 400
+        assert (await put("no-text", json={"prompt": 1}))[0] == 422
+        assert len(service.creates) == received
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("environment")
+async def test_the_web_app_does_not_keep_a_browser_waiting_behind_a_pause(service):
+    shop = run_program("def make_app(")
+    service.faults.add("videos.create", Fault.status(429, headers={"Retry-After": "300"}))
+    async with TestClient(TestServer(shop["make_app"]())) as browser:
+        answers = [await browser.put("/orders/o-1", json={"prompt": "a boat"})]
+        shop["ANSWER_WITHIN"] = 0.05
+        answers.append(await browser.put("/orders/o-2", json={"prompt": "a boat"}))
+        assert [(answer.status, answer.headers["Retry-After"]) for answer in answers] == [(503, "300"), (202, "10")]
+        assert await answers[1].json() == {"state": "sending"}
+        assert len(service.creates) == 1
+
+
+@pytest.mark.usefixtures("environment")
+async def test_the_web_app_answers_each_reason_why_there_is_no_video(service, client):
+    completed, failed = [
+        (await client.videos.create(model="gen-2.0", prompt=prompt, duration=5)).task_id
+        for prompt in ("a boat", "a boat [fail: too blue]")
+    ]
+    for fault in (Fault.status(409), Fault.status(503), Fault.status(401)):
+        service.faults.add("videos.content", fault)
+    async with TestClient(TestServer(run_program("def make_app(")["make_app"]())) as browser:
+
+        async def get(task_id: str) -> tuple[int, str | None, dict[str, object]]:
+            answer = await browser.get(f"/videos/{task_id}")
+            return answer.status, answer.headers.get("Retry-After"), await answer.json()
+
+        assert await get(completed) == (404, "60", {"state": "not ready"})
+        assert await get(completed) == (503, "10", {"state": "later"})
+        assert await get(completed) == (502, None, {"state": "failed"})
+        assert await get(failed) == (410, None, {"state": "failed", "reason": "too blue"})
+        assert await get("unknown") == (404, None, {"state": "unknown"})
+        service.faults.add("videos.get", Fault.status(401), after=1)  # the client asks before it raises
+        assert await get(failed) == (502, None, {"state": "failed"})
+
+
+@pytest.mark.usefixtures("environment")
+async def test_the_web_app_closes_the_connection_of_a_video_that_is_cut_short(service, client):
+    receipt = await client.videos.create(model="gen-2.0", prompt="a boat", duration=5)
+    service.faults.add("videos.content", Fault.cut())
+    async with TestClient(TestServer(run_program("def make_app(")["make_app"]())) as browser:
+        video = await browser.get(f"/videos/{receipt.task_id}")
+        with pytest.raises(ClientPayloadError):
+            await video.read()
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the page uses curl")
 @pytest.mark.usefixtures("environment")
-async def test_the_web_app_is_run_and_used_with_the_commands_of_its_page(service, tmp_path):
+async def test_the_web_app_is_run_and_used_with_the_commands_of_its_page(service, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONUNBUFFERED", "1")
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = str(listening.getsockname()[1])
     (tmp_path / "shop.py").write_text(find_program("def make_app(").text.replace("8000", port))
-    (commands,) = (block.text for block in find_blocks("sh") if block.page == "docs/how-to/web-app.md")
-    order, download = commands.replace("8000", port).splitlines()
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
-    app = await asyncio.create_subprocess_exec(
-        sys.executable, "shop.py", cwd=tmp_path, env=environment, stdout=subprocess.PIPE
-    )
+
+    async def run(commands: str, task_id: str = "") -> list[str]:
+        """The line that each command prints."""
+        address = str(URL(service.base_url).origin())
+        for name, value in {"8000": port, "http://127.0.0.1:8080": address, "TASK": task_id}.items():
+            commands = commands.replace(name, value)
+        commands = commands.replace("vidgen ", f"{sys.executable} -m vidgen_async ").replace("\\\n", "")
+        return [await output_of(command) for command in commands.splitlines()]
+
+    pages = [block.text for block in find_blocks("sh") if block.page == "docs/how-to/web-app.md"]
+    use, lose, decide = pages
+    order, download = use.splitlines()
+    app = await asyncio.create_subprocess_exec(sys.executable, "shop.py", cwd=tmp_path, stdout=subprocess.PIPE)
     try:
         assert port.encode() in await app.stdout.readline()
-        tasks = [json.loads(await output_of(order))["task"] for _ in range(2)]
-        await output_of(download.replace("TASK", tasks[0]))
+        tasks = [json.loads(line)["task"] for _ in range(2) for line in await run(order)]
+        await run(download, tasks[0])
+        assert tasks == [service.creates[0].task_id] * 2
+
+        _, lost = await run(lose)
+        assert json.loads(lost) == {"state": "uncertain"}
+        adopted = service.creates[1].task_id
+        listed, _, answer = await run(decide, adopted)
+        assert "o-2" in listed
+        assert json.loads(answer) == {"state": "accepted", "task": adopted}
     finally:
         app.terminate()
         await app.communicate()
-    assert tasks == [service.creates[0].task_id] * 2
-    assert len(service.creates) == 1
+    assert len(service.creates) == 2
     assert (tmp_path / "boat.mp4").read_bytes()[4:8] == b"ftyp"
 
 
-async def output_of(command: str) -> bytes:
+async def output_of(command: str) -> str:
     process = await asyncio.create_subprocess_exec(*shlex.split(command), stdout=subprocess.PIPE)
     output, _ = await process.communicate()
     assert process.returncode == 0
-    return output
+    return output.decode()
 
 
 @pytest.mark.usefixtures("environment")

@@ -58,18 +58,35 @@ def test_every_environment_variable_is_among_the_settings():
     assert [name for name in sorted(variables) if f"`{name}`" not in PAGES["docs/reference/settings.md"]] == []
 
 
-def test_the_error_tree_has_each_class_in_its_place_with_its_may_retry():
+def charge_of(kind: type[errors.VidgenError]) -> str:
+    """Whether a call that raises this error, or the task that it is about, has cost points."""
+    if kind in (errors.VidgenError, errors.CreateError):
+        return "see the subclass"
+    if issubclass(kind, errors.CassetteSecretError):
+        return "see the request"  # it was answered before the cassette was checked
+    if issubclass(kind, errors.UncertainCreateError):
+        return "unknown"
+    if issubclass(kind, errors.TaskFailedError):
+        return "yes, perhaps refunded"
+    charged = (errors.ReceiptNotStoredError, errors.WaitTimeoutError, errors.DownloadError)
+    return "yes" if issubclass(kind, charged) else "no"
+
+
+def test_the_error_tree_has_each_class_in_its_place_with_its_charge_and_may_retry():
     rows = re.findall(
-        r"^\| ((?:\u2013 )*)`(\w+)` \| .* \| (yes|no) \| [^|]+ \|$", PAGES["docs/reference/errors.md"], re.MULTILINE
+        r"^\| ((?:\u2013 )*)`(\w+)` \| [^|]+ \| ([^|]+) \| (yes|no) \| [^|]+ \|$",
+        PAGES["docs/reference/errors.md"],
+        re.MULTILINE,
     )
-    assert len({name for _, name, _ in rows}) == len(rows)
-    assert {name for _, name, _ in rows} == {name for name, _ in public(errors) if name.endswith("Error")}
+    assert len({name for _, name, *_ in rows}) == len(rows)
+    assert {name for _, name, *_ in rows} == {name for name, _ in public(errors) if name.endswith("Error")}
     parents = ["VidgenError"]
-    for dashes, name, may_retry in rows:
+    for dashes, name, charged, may_retry in rows:
         kind, depth = getattr(errors, name), len(dashes) // 2
         del parents[depth + 1 :]
         assert issubclass(kind, getattr(errors, parents[depth])), name
         assert kind.may_retry is (may_retry == "yes"), name
+        assert charged.strip("*") == charge_of(kind), name
         parents.append(name)
 
 

@@ -9,6 +9,8 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from wsgiref.util import setup_testing_defaults
+from wsgiref.validate import validator
 
 import pytest
 
@@ -40,11 +42,21 @@ def application(programs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any
     atexit.unregister(application.video_service.close)
 
 
-def request(app: Any, path: str) -> tuple[str, bytes]:
-    """The status and the body of a response."""
+def request(app: Any, path: str, method: str = "PUT") -> tuple[str, bytes]:
+    """The status and the body of a response, which is valid for WSGI."""
     statuses: list[str] = []
-    body = app({"PATH_INFO": path}, lambda status, _: statuses.append(status))
-    return statuses[0], b"".join(body)
+    environ: dict[str, Any] = {"REQUEST_METHOD": method, "PATH_INFO": path, "QUERY_STRING": "", "SCRIPT_NAME": ""}
+    setup_testing_defaults(environ)
+
+    def start_response(status: str, headers: list[tuple[str, str]]) -> Any:
+        statuses.append(" ".join([status, *(value for name, value in headers if name in ("Allow", "Retry-After"))]))
+        return lambda _: None
+
+    body = validator(app)(environ, start_response)
+    try:
+        return statuses[0], b"".join(body)
+    finally:
+        body.close()
 
 
 async def test_threads_of_a_wsgi_application_share_one_client(application: Any, service: Sandbox) -> None:
@@ -57,14 +69,36 @@ async def test_threads_of_a_wsgi_application_share_one_client(application: Any, 
     service.faults.add("videos.create", Fault.status(402))
     refused = await asyncio.to_thread(request, application.app, "/orders/order-2")
     assert refused[0] == "409 Conflict"
-    task = await asyncio.to_thread(request, application.app, f"/videos/{task_id}")
+    task = await asyncio.to_thread(request, application.app, f"/videos/{task_id}", "GET")
     assert task == ("200 OK", b"completed")
-    assert (await asyncio.to_thread(request, application.app, "/videos/unknown"))[0] == "409 Conflict"
 
     await asyncio.to_thread(application.video_service.close)
     await asyncio.to_thread(application.video_service.close)
     again = await asyncio.to_thread(request, application.app, "/orders/order-1")
     assert again == ("201 Created", task_id.encode())
+    await asyncio.to_thread(application.video_service.close)
+
+
+async def test_a_wsgi_application_orders_by_put_only_and_answers_each_outcome(
+    application: Any, service: Sandbox
+) -> None:
+    async def send(method: str, path: str) -> tuple[str, bytes]:
+        return await asyncio.to_thread(request, application.app, path, method)
+
+    for method in ("GET", "HEAD", "POST"):
+        assert (await send(method, "/orders/order-1"))[0] == "405 Method Not Allowed PUT"
+    for path in ("/favicon.ico", "/", "/another/app/1"):
+        assert await send("GET", path) == ("404 Not Found", b"unknown")
+    assert await send("GET", "/videos/unknown") == ("404 Not Found", b"unknown")
+    assert await send("PUT", "/orders/") == ("409 Conflict", b"refused")
+    assert service.creates == []
+
+    service.faults.add("videos.create", Fault.close_after_body())
+    service.faults.add("videos.create", Fault.status(429, headers={"Retry-After": "0"}))
+    service.faults.add("videos.create", Fault.status(404))
+    assert await send("PUT", "/orders/order-1") == ("202 Accepted", b"uncertain")
+    assert await send("PUT", "/orders/order-2") == ("503 Service Unavailable 10", b"later")
+    assert await send("PUT", "/orders/order-3") == ("409 Conflict", b"refused")
     await asyncio.to_thread(application.video_service.close)
 
 
@@ -105,7 +139,8 @@ async def test_processes_of_a_prefork_server_start_their_own_client(programs: Pa
         def work():
             for path in ("/orders/order-1", f"/orders/order-of-{os.getpid()}"):
                 statuses = []
-                application.app({"PATH_INFO": path}, lambda status, _: statuses.append(status))
+                environ = {"REQUEST_METHOD": "PUT", "PATH_INFO": path}
+                application.app(environ, lambda status, _: statuses.append(status))
                 os.write(1, f"{statuses[0]}\\n".encode())
 
         children = []

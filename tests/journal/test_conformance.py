@@ -2,7 +2,9 @@
 
 import asyncio
 import itertools
+import random
 from datetime import datetime, timedelta, timezone
+from string import ascii_letters
 
 import pytest
 from attrs import evolve
@@ -24,6 +26,8 @@ from tests.journal.conftest import (
 )
 from vidgen_async.errors import JournalError
 from vidgen_async.journal import Journal, Permission
+from vidgen_async.orders.orders import LONGEST_ORDER_ID
+from vidgen_async.service.endpoints import LONGEST_TASK_ID
 from vidgen_async.types.limits import Pacing, Turn
 from vidgen_async.types.orders import Attempt, AttemptOutcome, Closing, Order, OrderState, RunningTask, TaskResult
 
@@ -550,6 +554,22 @@ async def test_a_text_with_nul_is_stored_as_it_is_or_escaped(journal, other):
     assert found.is_terminal
 
 
+async def test_the_longest_ids_are_stored(journal, other):
+    rng = random.Random(1)  # noqa: S311 - the ids cannot be compressed
+    name = "".join(chr(rng.randrange(0x20000, 0x2A6D0)) for _ in range(LONGEST_ORDER_ID))
+    ref = ref_of(name, account=name[::-1])
+    candidate, task_id = ("".join(rng.choices(ascii_letters, k=LONGEST_TASK_ID)) for _ in range(2))
+    await journal.intend(order_of(name, account=ref.account))
+    await journal.begin(permission(name, account=ref.account))
+    await journal.settle(ref, 1, uncertain(candidates=(candidate,)))
+    await journal.confirm(ref, 1, accepted(task_id))
+    await journal.record(SERVICE, [TaskResult(task_id=task_id, status="completed", at=NOW)])
+
+    found = await other.get(ref, NOW)
+    assert found.receipt.task_id == task_id
+    assert found.is_terminal
+
+
 async def test_an_adoption_holds_no_slot(journal, other):
     await sending(journal)
     await journal.settle(ref_of(), 1, evidence(AttemptOutcome.NOT_SENT))
@@ -744,6 +764,21 @@ async def test_lone_surrogates_and_huge_numbers_do_not_prevent_recording_a_termi
     await accept(journal, "o", "task-1")
     await journal.record(SERVICE, [result(points=10**30, failure_reason="\udc80")])
     assert (await other.get(ref_of(), NOW)).is_terminal
+
+
+async def test_a_list_is_complete_if_another_client_closes_the_journal_meanwhile(journal, monkeypatch):
+    monkeypatch.setattr("vidgen_async.journal.sql.journal.LIST_PAGE", 2)
+    names = [f"order-{number}" for number in range(20)]
+    for name in names:
+        await journal.intend(order_of(name))
+
+    listing = asyncio.ensure_future(journal.list(SERVICE, ACCOUNT, NOW))
+    await asyncio.sleep(0)
+    await journal.aclose()
+
+    assert [order.order_id for order in await listing] == names
+    assert getattr(journal, "_thread", None) is None, "the file is closed"
+    assert getattr(journal, "_connections", None) is None, "the connections are closed"
 
 
 async def test_terminal_orders_are_listed_apart_from_running_ones(journal, other):

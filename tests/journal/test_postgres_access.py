@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import pickle
+import re
 import signal
 import socket
 import subprocess
@@ -146,6 +147,29 @@ async def connect_until_refused(journal: PostgresJournal) -> None:
         await journal.aclose()
 
 
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+async def test_a_database_that_cannot_store_every_text_is_refused_before_anything_is_sent(server, port, encoding):
+    name = f"in_{encoding.lower()}"
+    execute(server, f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
+    async with Sandbox() as service:
+        error = await create_with(server.dsn.replace("/postgres?", f"/{name}?"), service)
+        assert service.creates == []
+    assert f"its encoding is {encoding}" in str(error)
+    assert "Nothing was written" in str(error)
+    assert not error.may_be_temporary
+
+
+async def test_texts_are_exchanged_in_utf_8_whatever_the_environment_and_the_user_have(server, monkeypatch):
+    execute(server, "ALTER ROLE careless SET client_encoding = LATIN1")
+    for variable in ("", "SQL_ASCII"):
+        monkeypatch.setenv("PGCLIENTENCODING", variable)
+        async with journals_of(server, "texts", count=1, user="careless") as (journal,):
+            await sending(journal, "заказ-1…")
+            await journal.settle(ref_of("заказ-1…"), 1, accepted("任务-1"))
+            assert (await journal.get(ref_of("заказ-1…"), NOW)).receipt.task_id == "任务-1"
+            execute(server, "DROP SCHEMA texts CASCADE")
+
+
 # -- connection strings ------------------------------------------------------------------------------------------------
 
 
@@ -255,9 +279,21 @@ def test_words_instead_of_a_url_are_checked_too():
     assert PostgresJournal("host=/tmp dbname=a@b").name == "postgresql:///tmp/a@b"
 
 
-def test_a_name_of_a_schema_that_postgresql_would_shorten_is_refused():
-    with pytest.raises(ConfigurationError, match="1 to 63 bytes"):
-        PostgresJournal("postgresql://", schema="x" * 64)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        *(({"schema": name}, "schema: .* 1 to 63 bytes") for name in ("", "x" * 64, "ü" * 32, "a\0", "\udc80")),
+        *(({"schema": name}, "schema must not be") for name in ("$user", "pg_temp")),
+        *(({"max_connections": number}, f"max_connections .*: {number}") for number in (0, -1)),
+        *(
+            ({"time_limit": number}, f"time_limit must be 0.01 to 86400 seconds: {re.escape(repr(number))}")
+            for number in (0, -1.0, 0.0001, 1e12, float("inf"), float("nan"))
+        ),
+    ],
+)
+def test_an_argument_that_cannot_be_used_is_refused_at_once(options, message):
+    with pytest.raises(ConfigurationError, match=message):
+        PostgresJournal("postgresql://", **options)
 
 
 def test_without_psycopg_the_error_names_the_command_that_installs_it(monkeypatch):
@@ -368,13 +404,14 @@ async def test_several_processes_may_create_the_tables_at_once(server):
 async def test_tables_that_are_upgraded_are_upgraded_once(server, monkeypatch):
     async with journals_of(server, "upgraded", count=1) as (journal,):
         await sending(journal)
+        await journal.settle(ref_of(), 1, accepted())
     add_column = "ALTER TABLE orders ADD COLUMN more TEXT"
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, (add_column,)))
     for module in (schema, connections):
         monkeypatch.setattr(module, "VERSION", 2)
     async with journals_of(server, "upgraded", count=4) as journals:
         for order in await asyncio.gather(*(journal.get(ref_of(), NOW) for journal in journals)):
-            assert order.state is OrderState.UNCERTAIN  # its sender has ended
+            assert order.state is OrderState.ACCEPTED
     assert execute(server, "SELECT number FROM upgraded.version") == [(2,)]
 
 

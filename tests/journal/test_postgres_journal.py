@@ -7,7 +7,7 @@ import secrets
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import time
@@ -18,6 +18,7 @@ from attrs import define, evolve
 
 from tests.journal.conftest import (
     ACCOUNT,
+    DEADLINE,
     NOW,
     SERVICE,
     accepted,
@@ -31,10 +32,14 @@ from tests.journal.conftest import (
 from tests.postgres import PostgresServer, running_server
 from tests.transports.raw_service import Connection, raw_service
 from vidgen_async import Client
-from vidgen_async.errors import JournalError
+from vidgen_async.clock import LoopClock
+from vidgen_async.errors import JournalError, OrderStateError, UncertainCreateError
 from vidgen_async.journal import PostgresJournal
 from vidgen_async.journal.postgres import schema
+from vidgen_async.journal.postgres.connections import _SERVER_LIMITS
 from vidgen_async.journal.sql import queries
+from vidgen_async.transports import BufferedResponse, FakeTransport
+from vidgen_async.types.http import Request
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.orders import Attempt, Balance, Closing, OrderState, TaskResult
 
@@ -246,6 +251,44 @@ async def test_a_network_that_loses_everything_ends_the_operation_after_its_time
     assert isinstance(await journal.begin(permission()), Attempt)
 
 
+@pytest.mark.parametrize("lock", ["LOCK TABLE {0}.orders", "SELECT pg_advisory_xact_lock({1})"])
+async def test_a_lock_that_another_process_holds_too_long_is_named(server, journal, lock, monkeypatch, caplog):
+    await journal.intend(order_of())
+    key = f"hashtextextended('vidgen {journal.schema} {SERVICE}', 0)"
+    monkeypatch.setitem(_SERVER_LIMITS, "lock_timeout", 0.001)
+    with psycopg.connect(server.dsn) as connection:
+        connection.execute(lock.format(journal.schema, key))
+        with pytest.raises(JournalError, match="another process held a lock for too long"):
+            await journal.intend(order_of("another"))
+    assert caplog.records == []
+
+
+def test_the_limits_of_the_server_are_exceeded_before_the_time_limit_and_that_of_locks_first():
+    assert list(_SERVER_LIMITS) == ["lock_timeout", "statement_timeout", "transaction_timeout"]
+    assert sorted(_SERVER_LIMITS.values()) == list(_SERVER_LIMITS.values())
+    assert max(_SERVER_LIMITS.values()) < 1
+
+
+async def test_a_transaction_that_exceeds_the_time_limit_is_not_repeated(journal, monkeypatch, caplog):
+    calls = []
+
+    def wait(db):
+        calls.append(1)
+        return db.execute("SELECT pg_sleep(10)", {}).fetchone()
+
+    await journal.namespace("word")
+    for name in _SERVER_LIMITS:
+        monkeypatch.setitem(_SERVER_LIMITS, name, 100)  # as if the server did not respond
+    with monkeypatch.context() as patch:
+        patch.setattr(journal._connections, "_time_limit", 0.2)
+        with pytest.raises(JournalError, match=r"did not finish within 0\.2 s\. Nothing was written") as caught:
+            await journal._write(wait, SERVICE, ACCOUNT)
+    assert calls == [1]
+    assert caught.value.may_be_temporary
+    assert caplog.records == []
+    assert await journal.namespace("word") == "word"
+
+
 async def test_the_limit_is_exact_whatever_isolation_level_is_the_default(server, open_journal):
     serializable = "&options=-c%20default_transaction_isolation%3Dserializable"
     journal = open_journal(server.dsn + serializable, max_connections=4)
@@ -387,6 +430,24 @@ async def test_a_second_receipt_that_is_stored_while_the_first_task_ends_keeps_t
     assert order.running_task_ids == ("second",)
 
 
+async def test_a_receipt_of_another_account_that_is_stored_while_its_task_ends_counts_as_ended(
+    server, open_journal, monkeypatch
+):
+    writer, other = open_journal(), open_journal()
+    for account in (ACCOUNT, "b"):
+        await writer.intend(order_of(account=account))
+        await writer.begin(permission(account=account))
+    await settle(writer, "o")
+
+    async with stopped_before_commit(writer.settle(ref_of(account="b"), 1, accepted("o")), monkeypatch):
+        recording = asyncio.ensure_future(other.record(SERVICE, [TaskResult(task_id="o", status="completed", at=NOW)]))
+        await ended_or_blocked(recording, server)
+    await recording
+
+    for account in (ACCOUNT, "b"):
+        assert len(await other.list(SERVICE, account, NOW, is_terminal=True)) == 1
+
+
 # -- the clock ---------------------------------------------------------------------------------------------------------
 
 
@@ -441,6 +502,64 @@ async def test_every_stored_time_is_that_of_the_database(server, open_journal):
     assert await journal.list(SERVICE, ACCOUNT, at(-400), since=at(-340)) == []
 
 
+async def test_every_returned_time_is_that_of_the_caller(open_journal):
+    journal = open_journal(read_time=lambda: time() - 400)
+    now = at(-400)
+    stored = evolve(order_of(), created_at=now)
+    assert await journal.intend(stored) == stored
+    assert (await journal.begin(permission(now=now))).sent_at == now
+    assert (await journal.settle(ref_of(), 1, accepted(at=now))).receipt.accepted_at == now
+
+    (listed,) = await journal.list(SERVICE, ACCOUNT, at(-400))
+    (task,) = (await journal.running(SERVICE, ACCOUNT)).tasks
+    await journal.record(SERVICE, [TaskResult(task_id="task-1", status="completed", at=now)])
+    order = await journal.get(ref_of(), at(-400))
+    times = [listed.created_at, listed.attempts[0].sent_at, task.accepted_at, order.receipt.accepted_at]
+    times += [order.attempts[0].deadline_at - DEADLINE, order.results[0].at]
+    assert [moment for moment in times if abs(moment - now) > timedelta(seconds=0.1)] == []
+
+
+@pytest.mark.parametrize("wrong_by", [-400.0, 400.0])
+async def test_the_first_and_the_last_date_of_the_calendar_are_limits_of_lists(open_journal, wrong_by):
+    journal = open_journal(read_time=lambda: time() + wrong_by)
+    await journal.intend(order_of())
+    assert len(await journal.list(SERVICE, ACCOUNT, at(wrong_by), since=datetime.min.replace(tzinfo=UTC))) == 1
+    assert await journal.list(SERVICE, ACCOUNT, at(wrong_by), since=datetime.max.replace(tzinfo=UTC)) == []
+
+
+@pytest.mark.parametrize("wrong_by", [-400.0, 400.0])
+async def test_the_age_of_a_key_is_known_on_a_host_whose_clock_is_wrong(server, open_journal, wrong_by):
+    class WrongClock(LoopClock):
+        def wall(self) -> datetime:
+            return at(wrong_by)
+
+    posts = []
+
+    async def lose(request: Request) -> BufferedResponse:
+        posts.append(request)
+        raise ConnectionError
+
+    journal = open_journal(read_time=lambda: time() + wrong_by)
+    options = {"transport": FakeTransport(lose), "clock": WrongClock(), "journal": journal}
+    async with Client("a-key", base_url="https://h/openapi/v1", **options) as client:
+        with pytest.raises(UncertainCreateError):
+            await client.videos.create(model="gen-2.0", prompt="a boat", duration=5, order_id="o", validate=False)
+        columns = "sent_at = sent_at - {0}, deadline_at = deadline_at - {0}, counted_at = counted_at - {0}"
+        execute(server, f"UPDATE {journal.schema}.attempts SET " + columns.format(3900 * 10**6))  # noqa: S608
+        with pytest.raises(OrderStateError, match=r"first sent 1\.1 h ago"):
+            await client.orders.resend("o", expect_attempt=1, reason="no task")
+    assert len([request for request in posts if request.method == "POST"]) == 1
+
+
+async def test_the_clock_is_read_exactly_however_the_database_prints_numbers(server, open_journal):
+    execute(server, "CREATE ROLE rounding LOGIN SUPERUSER")
+    execute(server, "ALTER ROLE rounding SET extra_float_digits = -15")
+    journal = open_journal(server.dsn.replace("postgres@", "rounding@"))
+    await journal.intend(evolve(order_of(), created_at=at(0)))
+    ((micros,),) = execute(server, f"SELECT created_at FROM {journal.schema}.orders")  # noqa: S608
+    assert abs(micros / 1e6 - time()) < 60
+
+
 def at(seconds: float) -> datetime:
     return datetime.fromtimestamp(time() + seconds, UTC)
 
@@ -475,6 +594,16 @@ async def test_a_missing_table_is_named(server, open_journal):
     execute(server, f"DROP TABLE {journal.schema}.closings")
     with pytest.raises(JournalError, match=r'a table is missing.*"closings" does not exist.*Nothing was written'):
         await journal.intend(order_of())
+
+
+async def test_a_user_whose_right_to_the_schema_was_revoked_is_not_told_to_restore_tables_only(server, open_journal):
+    journal = open_journal(server.dsn.replace("postgres@", "revoked@"))
+    execute(server, "CREATE ROLE revoked LOGIN")
+    execute(server, schema.script(journal.schema, user="revoked"))
+    await journal.namespace("word")
+    execute(server, f"REVOKE USAGE ON SCHEMA {journal.schema} FROM revoked")
+    with pytest.raises(JournalError, match=r"may not use the schema \(then GRANT USAGE ON SCHEMA\)"):
+        await journal.get(ref_of(), NOW)
 
 
 async def test_a_forked_child_needs_a_journal_of_its_own(journal, monkeypatch):

@@ -167,12 +167,6 @@ async def test_a_slot_of_the_limit_is_held_as_before(sender, other, end_sessions
     assert (turn.free, turn.wait) == (0, pytest.approx(190.1))
 
 
-async def test_a_closed_journal_has_ended(sender, other):
-    await sending(sender)
-    await sender.aclose()
-    assert (await get(other)).state is OrderState.UNCERTAIN
-
-
 # -- a sender that has not ended ---------------------------------------------------------------------------------------
 
 
@@ -201,6 +195,50 @@ async def test_a_journal_that_is_used_again_after_it_was_closed_has_the_same_ses
     assert states == [OrderState.SENDING, OrderState.SENDING]
 
 
+async def test_closing_one_of_two_clients_of_a_journal_keeps_the_lock_of_the_other(sender, other, postgres):
+    await sending(sender)
+    await sender.aclose()  # as the client does that is closed
+    assert (await get(other)).state is OrderState.SENDING
+    await sender.settle(ref_of(), 1, accepted())
+    await sender.aclose()
+    await wait_for_release(postgres)
+
+
+async def test_a_closed_journal_whose_attempts_have_outcomes_holds_no_lock(sender, postgres):
+    await sending(sender)
+    await sender.settle(ref_of(), 1, evidence(AttemptOutcome.UNCERTAIN))
+    assert count_connections(postgres, LOCK) == 1
+    await sender.aclose()
+    await wait_for_release(postgres)
+
+
+async def test_the_lock_is_released_after_an_outcome_that_is_stored_while_the_journal_is_closed(sender, postgres):
+    await sending(sender)
+    settle = asyncio.ensure_future(sender.settle(ref_of(), 1, accepted()))
+    await asyncio.sleep(0)
+    await sender.aclose()
+    await settle
+    await wait_for_release(postgres)
+
+
+async def test_an_attempt_that_another_client_has_begun_meanwhile_keeps_the_lock(sender, other):
+    await sending(sender)
+    assert isinstance(await sender.begin(permission()), Order)
+    await sender.aclose()
+    assert (await get(other)).state is OrderState.SENDING
+
+
+async def test_a_cancelled_begin_does_not_keep_the_lock(sender, postgres):
+    await sending(sender, "another")
+    await sender.settle(ref_of("another"), 1, accepted())
+    begin = asyncio.ensure_future(sender.begin(permission("another", expect_attempt=1)))
+    await asyncio.sleep(0)
+    begin.cancel()
+    await asyncio.gather(begin, return_exceptions=True)
+    await sender.aclose()
+    await wait_for_release(postgres)
+
+
 async def test_event_loops_in_several_threads_share_the_lock_of_their_journal(sender, other, sessions, postgres):
     def send(number: int) -> None:
         asyncio.run(sending(sender, f"order-{number}"))
@@ -225,9 +263,11 @@ async def test_journals_of_one_process_have_locks_of_their_own(sender, other, se
 
 async def test_a_forked_child_has_a_lock_of_its_own(sender, sessions, monkeypatch):
     await sending(sender, "a")
+    await sender.settle(ref_of("a"), 1, accepted())
     await sender.aclose()
     monkeypatch.setattr(os, "getpid", lambda: -1)
     await sending(sender, "b")
+    await sender.settle(ref_of("b"), 1, accepted("task-2"))
     await sender.aclose()
     monkeypatch.undo()
     assert len({None, *sessions()}) == 3
@@ -248,6 +288,12 @@ def count_connections(postgres: str, application: str) -> int:
     with psycopg.connect(postgres) as connection:
         (count,) = connection.execute(query, (application,)).fetchone()
     return int(count)
+
+
+async def wait_for_release(postgres: str) -> None:
+    """Wait until no lock is held any more."""
+    while count_connections(postgres, LOCK):  # noqa: ASYNC110 - the server has no event for it
+        await asyncio.sleep(0.01)
 
 
 @asynccontextmanager

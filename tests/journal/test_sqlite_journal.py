@@ -295,22 +295,6 @@ async def test_a_create_is_carried_out_between_two_pages_of_a_list(journal, monk
     assert len(await listing) == 21
 
 
-async def test_closing_the_journal_between_two_pages_of_a_list_ends_the_list_and_the_file_stays_closed(
-    journal, monkeypatch
-):
-    monkeypatch.setattr("vidgen_async.journal.sql.journal.LIST_PAGE", 2)
-    for number in range(20):
-        await journal.intend(order_of(f"order-{number}"))
-
-    listing = asyncio.ensure_future(journal.list(SERVICE, ACCOUNT, NOW))
-    await asyncio.sleep(0)
-    await journal.aclose()
-
-    with pytest.raises(JournalError, match="closed while its orders were being listed"):
-        await listing
-    assert journal._thread is None
-
-
 async def test_a_transaction_that_is_repeated_records_all_results(open_file, monkeypatch):
     journal = open_file()
     await sending(journal)

@@ -2,12 +2,16 @@
 
 import asyncio
 import shutil
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.journal.conftest import ACCOUNT, DEADLINE, NOW, SERVICE, accepted, after, ref_of, rows, uncertain
 from vidgen_async.errors import JournalError
+from vidgen_async.journal.sql.queries import _insert
 from vidgen_async.journal.sqlite import schema
 from vidgen_async.types.orders import AttemptOutcome, OrderState
 
@@ -64,6 +68,60 @@ async def test_a_stored_sending_attempt_becomes_uncertain_at_its_own_deadline_an
     assert (order.state, order.receipt.task_id) == (OrderState.ACCEPTED, "task-9")
     again = await journal.confirm(ref_of("uncertain"), 1, accepted("t-5", after(600)))
     assert again.attempts[0].outcome is AttemptOutcome.ACCEPTED
+
+
+async def test_what_a_running_process_of_an_earlier_release_writes_after_the_upgrade_is_listed(open_file, path):
+    with closing(sqlite3.connect(path, isolation_level=None)) as old:
+        assert old.execute("PRAGMA user_version").fetchone() < (schema.VERSION,)
+        journal = open_file()
+        await journal.get(ref_of(), NOW)
+        for order_id, outcome, closed, is_terminal in WRITTEN_BY_OLD_PROCESS:
+            write_as_old_process(old, order_id, outcome, closed=closed, is_terminal=is_terminal)
+
+    orders = {order.order_id: order for order in await journal.list(SERVICE, ACCOUNT, NOW)}
+    assert orders.keys() - STATES.keys() == {order_id for order_id, *_ in WRITTEN_BY_OLD_PROCESS}
+    for state in OrderState:
+        listed = await journal.list(SERVICE, ACCOUNT, NOW, states=[state])
+        assert {order.order_id for order in listed} == {name for name, order in orders.items() if order.state is state}
+    stages = {name: "ended" if order.is_terminal else str(order.state) for name, order in orders.items()}
+    assert dict(rows(path, "SELECT order_id, stage FROM orders")) == stages
+    assert stages["new ended"] == "ended"
+
+
+#: Order id, outcome of the attempt, state of the closing, whether the task is terminal.
+WRITTEN_BY_OLD_PROCESS = [
+    ("new queued", None, None, False),
+    ("new withdrawn", None, "withdrawn", False),
+    ("new sending", "sending", None, False),
+    ("new uncertain", "uncertain", None, False),
+    ("new abandoned", "uncertain", "abandoned", False),
+    ("new rejected", "rejected", None, False),
+    ("new accepted", "accepted", None, False),
+    ("new ended", "accepted", None, True),
+]
+
+
+def write_as_old_process(
+    db: sqlite3.Connection, order_id: str, outcome: str | None, *, closed: str | None, is_terminal: bool
+) -> None:
+    """Write an order with the columns of schema version 5."""
+    now = (NOW - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    name = {"service": SERVICE, "account": ACCOUNT, "order_id": order_id}
+
+    def insert(table: str, **values: object) -> None:
+        db.execute(_insert(table, *values), values)
+
+    insert("orders", **name, idempotency_key="k", body=b"{}", created_at=now, local_images="{}")
+    if outcome is not None:
+        insert("attempts", **name, n=1, sent_at=now, deadline_at=now + 1, kind="create", by="", reason="")
+    if outcome not in (None, "sending"):
+        task_id = order_id if outcome == "accepted" else None
+        texts = {"cause": "", "body": b"", "extra": "{}", "headers": "[]", "candidates": "[]"}
+        insert("evidence", **name, n=1, outcome=outcome, at=now, task_id=task_id, answered=1, **texts)
+    if closed is not None:
+        insert("closings", **name, state=closed, at=now, reason="", by="")
+    if is_terminal:
+        insert("results", service=SERVICE, task_id=order_id, status="completed", at=now)
 
 
 async def test_several_journals_upgrade_one_file_once(open_file, path):

@@ -188,11 +188,13 @@ async def test_what_a_journal_of_ones_own_says_shows_no_key_in_the_log(make_orde
     assert "key-never-shown" not in caplog.text
 
 
-@pytest.mark.parametrize("task_id", ["..", " ", "t\\ud800x"])
-async def test_an_id_that_nobody_could_ask_for_is_no_receipt(make_orders, service, task_id):
+@pytest.mark.parametrize("task_id", ["..", " ", "t\\ud800x", "x" * 501, "ü" * 251], ids=lambda text: text[:9])
+async def test_an_id_that_nobody_could_ask_for_or_store_is_no_receipt(make_orders, service, task_id):
     service.answers(lambda: BufferedResponse(202, f'{{"id": "{task_id}"}}'.encode()))
     with pytest.raises(UncertainCreateError, match="has no task id"):
         await make_orders().create(REQUEST, order_id="o")
+    (attempt,) = (await make_orders().get("o")).attempts
+    assert task_id.encode() in attempt.evidence.body
 
 
 async def test_an_order_whose_receipt_is_not_on_record_yet_is_not_sent_again(make_orders, service):

@@ -66,8 +66,8 @@ async def test_who_waits_for_somebody_elses_send_says_so_and_until_when(make_ord
     with caplog.at_level("INFO"):
         await both(make_orders, clock)
     (told,) = [record for record in caplog.records if record.event_name == "order.awaited"]
-    assert (told.order_id, told.seconds, told.until) == ("o", 130.0, "2030-01-01 00:02:10 UTC")
-    assert "for at most 130 s, until its deadline at 2030-01-01 00:02:10 UTC, because" in told.getMessage()
+    assert (told.order_id, told.seconds, told.until) == ("o", 129.0, "2030-01-01 00:02:10 UTC")
+    assert "for at most 129 s, until its deadline at 2030-01-01 00:02:10 UTC, because" in told.getMessage()
 
 
 async def test_an_explicit_call_after_the_refusal_goes_again(make_orders, service, clock):

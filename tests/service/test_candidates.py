@@ -33,6 +33,7 @@ FOUND = {
     "a JSON string": ("t-1", ("t-1",)),
     "the same twice": ({"taskId": "t-1", "data": {"id": "t-1"}}, ("t-1",)),
     "two values": ({"taskId": "t-1", "data": {"id": "t-2"}}, ("t-1", "t-2")),
+    "the longest value": ({"id": "x" * 500}, ("x" * 500,)),
     "four values": ({"taskId": "a", "video_id": "b", "data": {"id": "c"}, "task": {"id": "d"}}, ("a", "b", "c", "d")),
 }
 
@@ -65,6 +66,7 @@ NOT_FOUND = {
     "true": {"data": {"id": True}},
     "a fraction": {"data": {"id": 1.5}},
     "null": {"data": {"id": None}},
+    "a long value": {"id": "x" * 501},
     "five values": {"taskId": "a", "video_id": "b", "data": {"id": "c"}, "task": {"id": "d"}, "result": {"id": "e"}},
     "a number alone": 7,
     "a list alone": ["t-1"],

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from vidgen_async.clock import backoff
-from vidgen_async.types.http import retry_after
+from vidgen_async.types.http import make_headers, retry_after
 from vidgen_async.types.limits import Hold, Pacing, Turn, compute_turn
 
 NOW = datetime(2026, 11, 28, 12, 0, 0, tzinfo=UTC)
@@ -29,7 +29,23 @@ NOW = datetime(2026, 11, 28, 12, 0, 0, tzinfo=UTC)
     ],
 )
 def test_retry_after_is_parsed_as_seconds_or_as_a_date(header, seconds):
-    assert retry_after(header, NOW) == seconds
+    assert retry_after(make_headers({"Retry-After": header}), NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    "header", ["Sat, 28 Nov 2026 12:00:30 +9{20}", "Sat, 28 Nov 9{20} 12:00:30 GMT", "Sat, 28 Nov 2026"]
+)
+def test_a_date_that_does_not_exist_is_no_retry_after(header):
+    assert retry_after(make_headers({"Retry-After": header.replace("{20}", "9" * 20)}), NOW) is None
+
+
+@pytest.mark.parametrize("wrong_by", [timedelta(0), timedelta(seconds=400), timedelta(seconds=-400)])
+def test_a_date_is_compared_with_the_clock_of_the_service(wrong_by):
+    dates = {"Date": "Sat, 28 Nov 2026 12:00:00 GMT", "Retry-After": "Sat, 28 Nov 2026 12:00:30 GMT"}
+    assert retry_after(make_headers(dates), NOW + wrong_by) == 30.0
+    assert retry_after(make_headers(dates | {"Date": "yesterday"}), NOW + wrong_by) == max(
+        30 - wrong_by.total_seconds(), 0
+    )
 
 
 def test_backoff_doubles_up_to_a_maximum_and_is_spread_over_its_upper_half():

@@ -41,8 +41,9 @@ def run_with_client(
     orders: Access = Access.NONE,
     on_update: OnUpdate | None = None,
     only_prints: bool = False,
+    needs_key: bool = True,
 ) -> int:
-    """Run the work with an open client and return the exit code.
+    """Run the work with an open client and return the exit code. Work that only uses the journal needs no key.
 
     If it ``only_prints``, it fails if stdout cannot be written; any other work continues, and its result counts.
     """
@@ -54,9 +55,18 @@ def run_with_client(
     started_at = time.monotonic()
 
     async def run() -> None:
-        async with open_client(settings, run_state, screen, orders=orders, on_update=on_update) as client:
+        opening = open_client(settings, run_state, screen, orders=orders, on_update=on_update, needs_key=needs_key)
+        async with opening as (client, journal):
             await work(
-                CommandRun(client, run_state, screen, settings.timeout, started_at, is_impatient=settings.is_impatient)
+                CommandRun(
+                    client,
+                    run_state,
+                    screen,
+                    settings.timeout,
+                    started_at,
+                    is_impatient=settings.is_impatient,
+                    journal=journal,
+                )
             )
 
     return run_command(run(), run_state, screen, is_debug=settings.is_debug)

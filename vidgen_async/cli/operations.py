@@ -30,6 +30,8 @@ from vidgen_async.errors import (
     TransportError,
     VidgenError,
 )
+from vidgen_async.journal import Journal
+from vidgen_async.journal.sql.journal import SqlJournal
 from vidgen_async.media.download import check_target
 from vidgen_async.orders import KEY_LIFETIME
 from vidgen_async.orders.error_messages import check_age, check_attempt, check_reason, wrong_state
@@ -39,6 +41,9 @@ from vidgen_async.service.validation import refuse
 from vidgen_async.types.orders import SENDABLE, Order, OrderState
 from vidgen_async.types.resources import CatalogModel, Receipt, TaskLike, VideoTask
 from vidgen_async.watcher import Outcome, failure_text
+
+#: An empty list names at most this many accounts that have orders.
+MAX_ACCOUNTS = 3
 
 
 @frozen(kw_only=True)
@@ -116,6 +121,7 @@ class CommandRun:
     started_at: float
     is_impatient: bool = False
     """A service that cannot be reached ends a wait; otherwise it is polled until the timeout."""
+    journal: Journal | None = None
 
     async def create(self, request_options: RequestOptions, *, validate: bool) -> Receipt:
         """Upload and create. The order id is shown before the order is sent. Nothing is uploaded again for a stored
@@ -179,6 +185,13 @@ class CommandRun:
             message = f"there is no order {order_id!r} {self.state.journal_place}; the service may still have it"
             raise OrderStateError(message, order_id=order_id)
         return order
+
+    async def describe_other_accounts(self) -> str:
+        """For an empty list: the other accounts and services that have orders in the journal, up to a few."""
+        found = await self.journal.accounts(MAX_ACCOUNTS + 1) if isinstance(self.journal, SqlJournal) else []
+        texts = [f"account {account!r} at {service}" for service, account in found]
+        more = ["others"] if len(texts) > MAX_ACCOUNTS else []
+        return ", ".join([*texts[:MAX_ACCOUNTS], *more])
 
     async def resume_create(self, *, validate: bool = True) -> Receipt:
         """Return the order's receipt; the order is sent if it is proven that the service created nothing for it."""

@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING
 
 from attrs import define, frozen
 
 from vidgen_async import errors
+from vidgen_async.orders import KEY_LIFETIME
+from vidgen_async.orders.error_messages import is_key_old
 from vidgen_async.types.orders import Attempt, Order, OrderState, sending_until
 
 if TYPE_CHECKING:
@@ -93,6 +95,8 @@ class RunState:
     """Which journal and account orders are looked up in."""
     attempts: Sequence[Attempt] = ()
     """The known attempts to send the order."""
+    is_key_old: bool = False
+    """The service may have forgotten the order's key, so that a resend needs --accept-duplicate-risk."""
     last_poll_error: str | None = None
     watch_result: WatchResult | None = None
     shows_failed_polls: bool = False
@@ -121,7 +125,8 @@ class RunState:
 
     def load_order(self, order: Order) -> None:
         """Take over what the journal holds about the order, before this run changes it."""
-        self.attempts, self.is_abandoned = order.attempts, order.state is OrderState.ABANDONED
+        self._set_attempts(order.attempts)
+        self.is_abandoned = order.state is OrderState.ABANDONED
         if order.receipt is not None:
             self.set_task(order.receipt.task_id)
         elif order.state in (OrderState.SENDING, OrderState.UNCERTAIN, OrderState.ABANDONED):
@@ -149,4 +154,7 @@ class RunState:
         elif isinstance(error, _NOTHING_CREATED_HERE):
             self.charge = self.charge_before
         elif isinstance(error, errors.UncertainCreateError) and error.attempts:
-            self.attempts = error.attempts
+            self._set_attempts(error.attempts)
+
+    def _set_attempts(self, attempts: Sequence[Attempt]) -> None:
+        self.attempts, self.is_key_old = attempts, is_key_old(attempts, datetime.now(UTC), KEY_LIFETIME)

@@ -37,11 +37,18 @@ OPTIONS_OF_CLIENT = {"base_url": "--base-url", "proxy": "--proxy", "account": "-
 
 @asynccontextmanager
 async def open_client(
-    settings: Settings, run_state: RunState, screen: Screen, *, orders: Access, on_update: OnUpdate | None = None
-) -> AsyncIterator[Client]:
-    """Open a client of the service. Only a command that may add ``orders`` creates a journal on the disk."""
+    settings: Settings,
+    run_state: RunState,
+    screen: Screen,
+    *,
+    orders: Access,
+    on_update: OnUpdate | None = None,
+    needs_key: bool = True,
+) -> AsyncIterator[tuple[Client, Journal]]:
+    """Open a client of the service, and its journal. Only a command that may add ``orders`` creates a journal on the
+    disk."""
     if not settings.is_sandbox:
-        _check_environment(settings)
+        _check_environment(settings, needs_key=needs_key)
         journal, place = (MemoryJournal(), "") if orders is Access.NONE else open_journal(settings.journal, orders)
         run_state.is_durable = journal.durable
         async with _client(settings, journal, screen, on_update) as client:
@@ -52,21 +59,22 @@ async def open_client(
                 run_state.journal_place = f"in the journal {place} for account {settings.account!r} at {origin}"
             if journal.durable:
                 await _check_usable(client)
-            yield client
+            yield client, journal
         return
     queued, running = SANDBOX_TIMES
     async with sandbox_class()(queued_for=queued, running_for=running) as service:
         screen.print_fact("sandbox", "running a sandbox on this machine: no key is used and nothing is charged")
         interval = settings.poll_interval or SANDBOX_INTERVAL
+        journal = MemoryJournal()
         made = Client(
             service.api_key,
             base_url=service.base_url,
-            journal=MemoryJournal(),
+            journal=journal,
             poll_interval=interval,
             account="sandbox",
         )
         async with made as client:
-            yield client
+            yield client, journal
 
 
 def parse_base_url(text: str | None) -> URL:
@@ -135,12 +143,20 @@ async def _check_usable(client: Client) -> None:
         raise ConfigurationError(error.message) from error
 
 
-def _check_environment(settings: Settings) -> None:
-    if os.environ.get("VIDGEN_API_KEY") is None:
+def _check_environment(settings: Settings, *, needs_key: bool) -> None:
+    if needs_key and os.environ.get("VIDGEN_API_KEY") is None:
         message = "no API key: set the variable VIDGEN_API_KEY, or try generate with --sandbox, which needs none"
         raise ConfigurationError(message)
     if settings.base_url is None and not os.environ.get("VIDGEN_BASE_URL", "").strip():
-        raise ConfigurationError("no base URL: set VIDGEN_BASE_URL or use --base-url; it ends in /openapi/v1")
+        why = "" if needs_key else ". The journal stores the orders of each service separately; nothing is sent to it"
+        message = f"no base URL: set VIDGEN_BASE_URL or use --base-url; it ends in /openapi/v1{why}"
+        raise ConfigurationError(message)
+
+
+def _refuse_key() -> str:
+    """The key of a command that only uses the journal, so that nothing can be sent without one."""
+    message = "this command sends nothing to the service"
+    raise ConfigurationError(message)
 
 
 def _client(settings: Settings, journal: Journal, screen: Screen, on_update: OnUpdate | None) -> Client:
@@ -151,6 +167,7 @@ def _client(settings: Settings, journal: Journal, screen: Screen, on_update: OnU
         usual = LOCAL_INTERVAL if is_on_this_machine(base_url) else RECOMMENDED_INTERVAL
         with _named_options():
             client = Client(
+                _refuse_key if "VIDGEN_API_KEY" not in os.environ else None,
                 base_url=settings.base_url,
                 proxy=settings.proxy,
                 account=settings.account,

@@ -2,6 +2,8 @@
 
 Every operation is one commit. Once it has returned, its changes are as durable as the journal promises; if it raised,
 nothing was written. Operations are atomic also if the caller is cancelled: carried out completely or not at all.
+
+The times in arguments and in results are those of the caller's clock, also if the journal has a clock of its own.
 """
 
 from collections.abc import Collection, Iterable, Sequence

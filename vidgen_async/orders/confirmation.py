@@ -9,8 +9,7 @@ candidates.
 import json
 import logging
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
+from datetime import datetime, timedelta
 
 from attrs import frozen
 
@@ -19,6 +18,7 @@ from vidgen_async.errors import CassetteError, NotFoundError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
 from vidgen_async.service.codec import is_json_object
+from vidgen_async.types.http import parse_http_date
 from vidgen_async.types.orders import Attempt, AttemptOutcome, Evidence, Order
 from vidgen_async.types.resources import VideoTask
 
@@ -111,10 +111,4 @@ def could_be_of(task: VideoTask, attempt: Attempt, order: Order) -> bool:
 
 def _date(evidence: Evidence) -> datetime | None:
     value = next((value for name, value in evidence.headers if name.lower() == "date"), None)
-    if value is None:
-        return None
-    try:
-        date = parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    return date.replace(tzinfo=date.tzinfo or UTC)
+    return None if value is None else parse_http_date(value)

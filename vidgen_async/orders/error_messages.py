@@ -168,9 +168,8 @@ def check_attempt(order: Order, expected: int) -> None:
 
 def check_age(order: Order, now: datetime, key_lifetime: float) -> None:
     """Raise OrderStateError when the service may have forgotten the order's key."""
-    first_sent_at = min(attempt.sent_at for attempt in order.attempts if attempt.kind != "adopt")
-    age = now - first_sent_at
-    if age < -SET_BACK or age.total_seconds() > key_lifetime:
+    if is_key_old(order.attempts, now, key_lifetime):
+        age = _age_of_key(order.attempts, now)
         so_long_ago = f"{_hours(age.total_seconds())} ago" if age > timedelta(0) else "at a time that has not come yet"
         message = (
             f"order {order.order_id!r} was not resent: its Idempotency-Key was first sent {so_long_ago}, and the "
@@ -179,6 +178,16 @@ def check_age(order: Order, now: datetime, key_lifetime: float) -> None:
         )
         advice = "Check the account first; accept_duplicate_risk=True sends it anyway (see Client.key_lifetime)."
         raise OrderStateError(message, order_id=order.order_id, state=order.state, advice=advice)
+
+
+def is_key_old(attempts: Iterable[Attempt], now: datetime, key_lifetime: float) -> bool:
+    """Return whether the service may have forgotten the key that these attempts were sent with."""
+    age = _age_of_key(attempts, now)
+    return age < -SET_BACK or age.total_seconds() > key_lifetime
+
+
+def _age_of_key(attempts: Iterable[Attempt], now: datetime) -> timedelta:
+    return now - min((attempt.sent_at for attempt in attempts if attempt.kind != "adopt"), default=now)
 
 
 def _hours(seconds: float) -> str:

@@ -30,7 +30,7 @@ def evidence_of_answer(answer: Answer, *, is_complete: bool, at: datetime) -> Ev
         return evolve(evidence, task_id=task_id, extra=extra, cause=f"the service answered {answer.status}")
     # The page of a proxy must not pause the account.
     if answer.status == HTTPStatus.TOO_MANY_REQUESTS and is_json_object(answer.body):
-        return evolve(evidence, retry_at=compute_retry_at(at, retry_after(answer.headers.get("Retry-After"), at)))
+        return evolve(evidence, retry_at=compute_retry_at(at, retry_after(answer.headers, at)))
     return evidence
 
 

@@ -17,7 +17,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import TypeAlias
 from weakref import WeakValueDictionary
@@ -417,7 +417,7 @@ class Sender:
     async def _await_other_sender(self, submission: Submission, order: Order) -> Order:
         """The order once no other process or client is sending it."""
         if order.state is OrderState.SENDING:
-            _report_wait(order)
+            _report_wait(order, self._clock.wall())
         pause = 0.05
         while order.state is OrderState.SENDING:
             await self._clock.sleep(pause)
@@ -587,13 +587,14 @@ class Sender:
             logging.INFO,
             Event(f"order.{evidence.outcome}"),
             "order %(order_id)r: attempt %(attempt)d is %(outcome)s (status %(status)s, task %(task_id)s, "
-            "request %(request_id)s)",
+            "request %(request_id)s, cause %(cause)s)",
             order_id=order.order_id,
             attempt=attempt.n,
             outcome=str(evidence.outcome),
             status=evidence.status,
             task_id=evidence.task_id,
             request_id=evidence.request_id,
+            cause=evidence.cause or None,
         )
         submission.order = order = await self.settlement.write(order, attempt, evidence)
         send.attempt = order.attempts[attempt.n - 1]
@@ -774,15 +775,14 @@ def _raise_unless_retryable(order: Order, send: SendProgress, max_wait: float) -
     return pause, refusal
 
 
-def _report_wait(order: Order) -> None:
+def _report_wait(order: Order, now: datetime) -> None:
     sending = (attempt for attempt in order.attempts if attempt.outcome is AttemptOutcome.SENDING)
     last = max(sending, key=lambda attempt: attempt.deadline_at)
     message = (
         "order %(order_id)r is being sent elsewhere; waiting for its outcome for at most %(seconds)g s, until its "
         "deadline at %(until)s, because its sender may still receive the answer"
     )
-    # (A shared journal has a clock of its own: the remaining time is not known here.)
-    seconds = (last.deadline_at - last.sent_at).total_seconds()
+    seconds = round((last.deadline_at - now).total_seconds(), 1)
     until = f"{last.deadline_at:%Y-%m-%d %H:%M:%S} UTC"
     fields = {"order_id": order.order_id, "seconds": seconds, "until": until}
     report(logger, logging.INFO, Event.ORDER_AWAITED, message, **fields)

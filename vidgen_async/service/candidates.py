@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from yarl import URL
 
 from vidgen_async.service.codec import Answer
+from vidgen_async.service.endpoints import LONGEST_TASK_ID
 
 #: More values than this are no evidence of anything.
 MOST_CANDIDATES = 4
@@ -21,7 +22,7 @@ _NAMES = ("id", "task_id", "taskId", "video_id", "videoId")
 _WRAPPERS = ("data", "task", "video", "result")
 _LISTS = ("videos", "data")
 #: One path segment that needs no quoting.
-_SEGMENT = re.compile(r"[A-Za-z0-9_~:@-][A-Za-z0-9_.~:@-]*")
+_SEGMENT = re.compile(rf"[A-Za-z0-9_~:@-][A-Za-z0-9_.~:@-]{{0,{LONGEST_TASK_ID - 1}}}")
 _LOCATION = re.compile(r".*/videos/([^/]+)")
 
 

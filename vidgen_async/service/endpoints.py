@@ -12,8 +12,10 @@ from vidgen_async.service.api_keys import KeyRing
 from vidgen_async.types.http import Body, Headers, Request, Timeouts, make_headers
 from vidgen_async.types.resources import ASSETS_PATH, TaskLike, task_id_of
 
+#: Bytes in UTF-8. PostgreSQL indexes at most 2,700 bytes, of which an order's account and id may need 1,600.
+LONGEST_TASK_ID = 500
 #: A task id that is its own path segment.
-_PLAIN_ID = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]*")
+_PLAIN_ID = re.compile(rf"[A-Za-z0-9_~-][A-Za-z0-9_.~-]{{0,{LONGEST_TASK_ID - 1}}}")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -144,18 +146,21 @@ class Endpoints:
 
 def checked_task_id(task: TaskLike) -> str:
     """Return the task id. InvalidRequestError if it is empty, blank, ``.`` or ``..`` (which would address another
-    path), or not valid text."""
+    path), longer than :data:`LONGEST_TASK_ID`, or not valid text."""
     task_id = task_id_of(task)
     if not is_task_id(task_id):
-        message = f"a task id must be text, and not empty, blank or dots: {task_id!r}"
+        rule = f"a task id must be text of at most {LONGEST_TASK_ID} bytes, and not empty, blank or dots"
+        message = f"{rule}: {task_id[:100]!r}"
         raise InvalidRequestError(message, problems=[message])
     return task_id
 
 
 def is_task_id(text: str) -> bool:
-    """Whether this is a valid task id. A lone surrogate is not valid text."""
+    """Whether this is a valid task id: not blank, dots or too long. A lone surrogate is not valid text."""
     return _PLAIN_ID.fullmatch(text) is not None or (
-        text.strip() not in {"", ".", ".."} and _LONE_SURROGATE.search(text) is None
+        text.strip() not in {"", ".", ".."}
+        and _LONE_SURROGATE.search(text) is None
+        and len(text.encode()) <= LONGEST_TASK_ID
     )
 
 

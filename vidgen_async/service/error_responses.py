@@ -48,7 +48,7 @@ _REFUSED_BY = {
 
 
 def service_error(answer: Answer, *, origin: str, wall: datetime) -> ServiceError:
-    """The error that an answer stands for (section 7). ``origin`` is the service's own; ``wall`` dates Retry-After."""
+    """The error that an answer stands for (section 7). ``origin`` is the service's own; ``wall`` is the time now."""
     code, text = _code_and_text(answer)
     words = excerpt(text, answer.known)
     rule = rule_for(answer.status, code)
@@ -58,7 +58,7 @@ def service_error(answer: Answer, *, origin: str, wall: datetime) -> ServiceErro
         "code": code,
         "body": answer.body,
         "request_id": request_id_of(answer.headers, answer.known),
-        "retry_after": retry_after(answer.headers.get("Retry-After"), wall),
+        "retry_after": retry_after(answer.headers, wall),
     }
     if kind is errors.AuthenticationError:
         facts["source"] = refuser(answer.url, origin)

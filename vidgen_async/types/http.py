@@ -222,22 +222,33 @@ def _restore_request(values: dict[str, Any]) -> Request:
 LONGEST_RETRY_AFTER = 3600.0
 
 
-def retry_after(value: str | None, wall: datetime) -> float | None:
-    """Parse a Retry-After header: a number of seconds, or an HTTP date, which is compared with ``wall``.
+def retry_after(headers: Headers, wall: datetime) -> float | None:
+    """Parse a Retry-After header: a number of seconds, or an HTTP date.
+
+    A date is compared with the ``Date`` of the response, which is of the same clock, or else with ``wall``.
 
     Returns:
         Seconds from 0 to 3600; None if there is no header or it cannot be parsed.
     """
+    value = headers.get("Retry-After")
     if value is None:
         return None
     try:
         seconds = float(value)
     except ValueError:
-        from email.utils import parsedate_to_datetime  # noqa: PLC0415 - most values are numbers
-
-        try:
-            date = parsedate_to_datetime(value)
-        except ValueError:
+        date = parse_http_date(value)
+        if date is None:
             return None
-        seconds = (date.replace(tzinfo=date.tzinfo or UTC) - wall).total_seconds()
+        seconds = (date - (parse_http_date(headers.get("Date", "")) or wall)).total_seconds()
     return min(max(seconds, 0.0), LONGEST_RETRY_AFTER) if math.isfinite(seconds) else None
+
+
+def parse_http_date(value: str) -> datetime | None:
+    """Parse an HTTP date, as in ``Date`` and Retry-After; None if it is none."""
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - few responses need it
+
+    try:
+        date = parsedate_to_datetime(value)
+    except (ValueError, OverflowError):
+        return None
+    return date.replace(tzinfo=date.tzinfo or UTC)

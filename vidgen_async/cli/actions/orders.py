@@ -50,10 +50,12 @@ def ls(
             options = (f"--before={page[0].order_id}", *filters, *settings.connection)
             older = command_line("orders", "ls", options=options)
         is_filtered = bool(states) or since is not None or before is not None
-        table = orders_table(page, datetime.now(UTC), run.state.journal_place, older, is_filtered=is_filtered)
+        others = "" if page else await run.describe_other_accounts()
+        place = run.state.journal_place
+        table = orders_table(page, datetime.now(UTC), place, older, is_filtered=is_filtered, others=others)
         run.screen.show(table, *map(order_document, page))
 
-    return _run(settings, work, only_prints=True)
+    return _run(settings, work, only_prints=True, needs_key=False)
 
 
 def show(settings: Settings, order_id: str, with_request: bool) -> int:
@@ -62,7 +64,7 @@ def show(settings: Settings, order_id: str, with_request: bool) -> int:
         order = await run.get_order(order_id)
         run.screen.show(order_facts(order, with_request=with_request), order_document(order, with_request=with_request))
 
-    return _run(settings, work, order_id, only_prints=True)
+    return _run(settings, work, order_id, only_prints=True, needs_key=False)
 
 
 def resume(settings: Settings, order_id: str, validate: bool) -> int:
@@ -118,12 +120,21 @@ def export(settings: Settings, kind: str, with_request: bool) -> int:
         for order in found if kind == "jsonl" else ():
             click.echo(json.dumps(order_document(order, with_request=with_request)))
 
-    return _run(settings, work, only_prints=True)
+    return _run(settings, work, only_prints=True, needs_key=False)
 
 
-def _run(settings: Settings, work: Work, order_id: str | None = None, *, only_prints: bool = False) -> int:
+def _run(
+    settings: Settings,
+    work: Work,
+    order_id: str | None = None,
+    *,
+    only_prints: bool = False,
+    needs_key: bool = True,
+) -> int:
     run_state = RunState(stage=Stage.JOURNAL, order_id=order_id)
-    return run_with_client(settings, run_state, work, orders=Access.EXISTING, only_prints=only_prints)
+    return run_with_client(
+        settings, run_state, work, orders=Access.EXISTING, only_prints=only_prints, needs_key=needs_key
+    )
 
 
 def _close_order(settings: Settings, order_id: str, close: Callable[[CommandRun], Coroutine[Any, Any, Order]]) -> int:
@@ -132,7 +143,7 @@ def _close_order(settings: Settings, order_id: str, close: Callable[[CommandRun]
         order = await close(run)
         run.screen.show(f"order {order_id}: {order.state}", order_document(order))
 
-    return _run(settings, work, order_id)
+    return _run(settings, work, order_id, needs_key=False)
 
 
 def _ask(question: str) -> None:

@@ -233,6 +233,7 @@ def _decisions(text: str, run_state: RunState, attempts: int) -> Report:
     if run_state.is_abandoned:
         return Report(text, (adopt[1],), CHECK_CONSOLE, (adopt[0],))
     last = str(attempts or len(run_state.attempts) or 1)
+    risk = ("--accept-duplicate-risk",) if run_state.is_key_old else ()
     resume = _resume_order(run_state)
     until, when = run_state.sending_until, "If it does not"
     steps = [
@@ -251,7 +252,7 @@ def _decisions(text: str, run_state: RunState, attempts: int) -> Report:
         (f"{when}, abandon the order (it may still be charged)", decision("abandon", "--reason", "WHY")),
         (
             f"{when}, send it again instead (it may be charged twice)",
-            decision("resend", "--expect-attempt", last, "--reason", "WHY"),
+            decision("resend", "--expect-attempt", last, *risk, "--reason", "WHY"),
         ),
     ]
     notes, commands = zip(*steps, strict=True)

@@ -12,9 +12,16 @@ from vidgen_async.watcher import failure_text
 
 
 def orders_table(
-    found: Sequence[Order], now: datetime, journal_place: str, older: str = "", *, is_filtered: bool = False
+    found: Sequence[Order],
+    now: datetime,
+    journal_place: str,
+    older: str = "",
+    *,
+    is_filtered: bool = False,
+    others: str = "",
 ) -> Table:
-    """A row for each order; ``journal_place`` is where they were looked up, ``older`` the command for older ones."""
+    """A row for each order; ``journal_place`` is where they were looked up, ``older`` the command for older ones,
+    ``others`` which accounts have orders if there are none."""
     return Table(
         names=("order", "state", "age", "model", "points", "attempts", "task", "cause"),
         numbers=("age", "points", "attempts"),
@@ -33,7 +40,8 @@ def orders_table(
             )
             for order in found
         ),
-        empty=f"no {'matching ' if is_filtered else ''}orders {journal_place}",
+        empty=f"no {'matching ' if is_filtered else ''}orders {journal_place}"
+        + (f"; it has orders of {others}" if others else ""),
         notes=("Older orders:",) if older else (),
         command=older,
     )

@@ -16,7 +16,8 @@ _VARIABLES = {"user": "PGUSER", "host": "PGHOST", "port": "PGPORT", "dbname": "P
 
 def connect(dsn: str, *, timeout: float, **options: str | int) -> psycopg.Connection[DictRow]:
     """Open a connection that begins no transaction by itself, and prepares no statement, because a connection pooler
-    may execute the next transaction in another session. Errors, and their tracebacks, do not have the password.
+    may execute the next transaction in another session. Texts are exchanged in UTF-8, whatever the environment or a
+    setting of the user says. Errors, and their tracebacks, do not have the password.
 
     Args:
         dsn: The connection string.
@@ -29,7 +30,7 @@ def connect(dsn: str, *, timeout: float, **options: str | int) -> psycopg.Connec
     named = conninfo_to_dict(dsn).get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT")
     defaults = {"connect_timeout": named or max(2, round(timeout)), "fallback_application_name": "vidgen"}
     try:
-        dsn = make_conninfo(dsn, **(defaults | options))
+        dsn = make_conninfo(dsn, **(defaults | options), client_encoding="UTF8")
         return psycopg.connect(dsn, autocommit=True, prepare_threshold=None, row_factory=dict_row)
     except psycopg.Error as error:
         del dsn  # some tools log the variables of a traceback; those of psycopg have the password too

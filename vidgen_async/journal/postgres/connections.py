@@ -3,41 +3,38 @@
 import asyncio
 import re
 import threading
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
-from functools import lru_cache, partial
+from functools import lru_cache
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from typing import Any, TypeAlias, TypeVar, cast
 
 import psycopg
-from attrs import asdict, evolve, fields, frozen, has
+from attrs import asdict, evolve, fields, has
 from psycopg import errors
 from psycopg.rows import DictRow
 
 from vidgen_async.errors import JournalError
 from vidgen_async.journal.postgres.connection_string import connect
+from vidgen_async.journal.postgres.database_clock import DatabaseClock
 from vidgen_async.journal.postgres.schema import VERSION, quoted, upgrade_statements
 from vidgen_async.journal.postgres.session_lock import ADD_SESSION, FIND_ENDED, SessionLock
-from vidgen_async.journal.postgres.time_limit import time_limit
+from vidgen_async.journal.postgres.time_limit import TimeLimitError, time_limit
 from vidgen_async.journal.sql.queries import Database, Rows
-from vidgen_async.types.limits import SLOT_MARGIN
 from vidgen_async.types.orders import OrderRef
 
 T = TypeVar("T")
 _Connection: TypeAlias = psycopg.Connection[DictRow]
 
+#: The server's limits as parts of the time limit. The first that is exceeded has the most precise message.
+_SERVER_LIMITS = {"lock_timeout": 0.7, "statement_timeout": 0.8, "transaction_timeout": 0.9}
 #: Seconds after which the server ends a transaction whose process was stopped, so that it holds no lock for longer.
 _IDLE_LIMIT = 10
 #: The version of PostgreSQL from which it limits the duration of transactions; of an older one, only the keepalives of
 #: TCP end a transaction whose network was lost before a statement was sent completely.
 _HAS_TRANSACTION_TIMEOUT = 170000
-#: Seconds after which the database's clock is read again.
-_CLOCK_AGE = 10.0
-#: Clocks that differ by fewer seconds are the same; half of the margin of the rolling limit.
-_SAME_TIME = SLOT_MARGIN.total_seconds() / 2
 
 _BEGIN_TO_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 #: After it has waited for a lock, a transaction reads what others have committed meanwhile.
@@ -50,9 +47,13 @@ _MEANINGS: Mapping[type[Exception], str] = {
     ),
     errors.LockNotAvailable: "another process held a lock for too long",
     errors.QueryCanceled: "the server took too long",
+    errors.TransactionTimeout: "the server took too long",
     errors.ReadOnlySqlTransaction: "the server accepts no changes; connect to the primary",
     errors.DiskFull: "the server's disk is full",
-    errors.UndefinedTable: "a table is missing; restore it before anything is ordered",
+    errors.UndefinedTable: (
+        "this user may not use the schema (then GRANT USAGE ON SCHEMA), or a table is missing; restore it before "
+        "anything is ordered"
+    ),
 }
 #: A server accepts no changes during a failover too, as a standby does.
 _TEMPORARY = (psycopg.OperationalError, errors.ReadOnlySqlTransaction, OSError)
@@ -66,7 +67,7 @@ class Connections:
 
     Args:
         dsn: The connection string.
-        session_lock: The lock of the attempts that are recorded; it is released with the connections.
+        session_lock: The lock of the attempts that are recorded. It has a connection of its own, and is not released.
         name: The database, without its password, for messages.
         schema: The PostgreSQL schema of the tables.
         limit: Maximum number of connections.
@@ -89,8 +90,7 @@ class Connections:
         self._name = name
         self._schema = schema
         self._time_limit = time_limit
-        self._read_time = read_time
-        self._clock: _ClockReading | None = None
+        self._clock = DatabaseClock(read_time)
         self._local = threading.local()
         self._open: set[_Connection] = set()
         self._is_schema_checked = False
@@ -110,21 +110,22 @@ class Connections:
         """Queue :meth:`SessionLock.hold`, which precedes every attempt."""
         return self._threads.submit(self._session_lock.hold)
 
-    async def aclose(self) -> None:
-        """Wait until all queued transactions are completed, and close all connections, even if the caller is cancelled.
+    async def aclose(self, release: Callable[[], None]) -> None:
+        """Wait until all queued transactions are completed, close all connections but that of the session lock, and
+        call ``release``, even if the caller is cancelled.
 
         The thread that waits is not one of the event loop's default executor, which may be busy, or shut down already.
         """
         thread = ThreadPoolExecutor(1, thread_name_prefix=f"closing journal {self._name}")
-        closing = thread.submit(self._close)
+        closing = thread.submit(self._close, release)
         thread.shutdown(wait=False)
         await asyncio.shield(asyncio.wrap_future(closing))
 
-    def _close(self) -> None:
+    def _close(self, release: Callable[[], None]) -> None:
         self._threads.shutdown()
         for connection in self._open:
             connection.close()
-        self._session_lock.close()
+        release()
 
     def _execute(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None) -> T:
         try:
@@ -132,6 +133,8 @@ class Connections:
             if connection is not None and not connection.closed:
                 try:
                     return self._transact(connection, operation, locked)
+                except (TimeLimitError, errors.TransactionTimeout):
+                    raise
                 except psycopg.OperationalError:
                     if not connection.broken:
                         raise
@@ -153,16 +156,16 @@ class Connections:
         self._local.is_replicated = True
         try:
             with time_limit(connection, self._time_limit):
-                shift = self._read_shift(connection)
-                with _rolled_back_on_error(connection), connection.pipeline() as pipeline:
+                shift = self._clock.read_shift(connection)
+                with _rolled_back_on_error(connection), _pipeline(connection) as pipeline:
                     # In a pipeline, statements are sent without waiting for the results of the previous ones.
                     # (connection.transaction() would wait for those of BEGIN and of COMMIT, and before COMMIT.)
                     connection.execute(_BEGIN_TO_READ if locked is None else _BEGIN_TO_WRITE)
                     self._set_up(connection)
                     self._lock(connection, locked or ())
                     session = self._session_lock.session
-                    lock = partial(self._lock, connection)
-                    result = operation(_PostgresDatabase(connection, pipeline, lock, shift=shift, session=session))
+                    result = operation(_PostgresDatabase(connection, pipeline, shift=shift, session=session))
+                    result = _shifted(result, -shift)  # in the clock of the caller
                     is_complete = True
                     connection.execute("COMMIT")
         except psycopg.OperationalError as error:
@@ -194,28 +197,19 @@ class Connections:
 
     def _set_up(self, connection: _Connection) -> None:
         """Set what holds for the transaction only: behind a connection pooler the next one may use another session."""
-        milliseconds = str(round(self._time_limit * 1000))
         settings = {
             "search_path": quoted(self._schema),
             "synchronous_commit": "on",
-            "lock_timeout": milliseconds,
-            "statement_timeout": milliseconds,
             "idle_in_transaction_session_timeout": str(round(_IDLE_LIMIT * 1000)),
             "client_min_messages": "warning",
         }
-        if connection.info.server_version >= _HAS_TRANSACTION_TIMEOUT:
-            # A transaction that is cut off in the middle of a pipeline is not idle.
-            settings["transaction_timeout"] = milliseconds
+        limits = {name: str(round(self._time_limit * part * 1000)) for name, part in _SERVER_LIMITS.items()}
+        if connection.info.server_version < _HAS_TRANSACTION_TIMEOUT:
+            # (A transaction that is cut off in the middle of a pipeline is not idle.)
+            del limits["transaction_timeout"]
+        settings |= limits
         calls = ", ".join(["set_config(%s, %s, true)"] * len(settings))
         connection.execute(f"SELECT {calls}", [text for setting in settings.items() for text in setting])
-
-    def _read_shift(self, connection: _Connection) -> timedelta:
-        """Return the database's clock less the clock of this machine; zero if they do not provably differ."""
-        clock = self._clock
-        if clock is None or time.monotonic() > clock.at + _CLOCK_AGE:
-            clock = self._clock = _read_clock(connection)
-        difference = clock.now() - self._read_time()
-        return timedelta(seconds=difference if abs(difference) > _SAME_TIME + clock.error else 0.0)
 
     def _connect(self) -> _Connection:
         """Open the connection of this thread, which replaces the one that it had.
@@ -241,14 +235,21 @@ class Connections:
             raise
         self._open.add(connection)
         self._local.connection = connection
-        self._clock = None  # after a failover, that of another server
+        self._clock.reset()  # after a failover, that of another server
         return connection
 
     def _check_server(self, connection: _Connection) -> None:
-        row = connection.execute("SELECT pg_is_in_recovery() AS is_standby").fetchone()
+        query = "SELECT pg_is_in_recovery() AS is_standby, current_setting('server_encoding') AS encoding"
+        row = connection.execute(query).fetchone()
         if row and row["is_standby"]:
             problem = "it is a standby, whose data may be old; connect to the primary (target_session_attrs=read-write)"
             raise self._make_error(f"{problem}. Nothing was written", may_be_temporary=True)
+        if row and row["encoding"] != "UTF8":
+            problem = (
+                f"its encoding is {row['encoding']}, which cannot store every text; make a database with CREATE "
+                "DATABASE … ENCODING 'UTF8' TEMPLATE template0"
+            )
+            raise self._make_error(f"{problem}. Nothing was written")
 
     def _check_schema(self, connection: _Connection) -> None:
         """Create or upgrade the tables.
@@ -295,29 +296,6 @@ class Connections:
         return JournalError(message, may_be_temporary=may_be_temporary)
 
 
-@frozen(kw_only=True)
-class _ClockReading:
-    """A reading of the database's clock."""
-
-    at: float
-    """Its time by ``time.monotonic()``."""
-    time: float
-    """Seconds since 1970."""
-    error: float
-    """Seconds by which it may be wrong, because of the time that the query took."""
-
-    def now(self) -> float:
-        """Return the time of the database's clock now, in seconds since 1970."""
-        return self.time + time.monotonic() - self.at
-
-
-def _read_clock(connection: _Connection) -> _ClockReading:
-    start = time.monotonic()
-    row = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8 AS now").fetchone()
-    error = (time.monotonic() - start) / 2
-    return _ClockReading(at=start + error, time=row["now"] if row else time.time(), error=error)
-
-
 class _PostgresDatabase:
     """Executes the statements that all SQL journals share."""
 
@@ -325,19 +303,17 @@ class _PostgresDatabase:
         self,
         connection: _Connection,
         pipeline: psycopg.Pipeline,
-        lock: Callable[[tuple[str, ...]], None],
         *,
         shift: timedelta,
         session: int,
     ) -> None:
         self._connection = connection
         self._pipeline = pipeline
-        self._lock = lock
         self._shift = shift
         self._session = session
 
     def adjust(self, record: T) -> T:
-        return cast("T", _shifted(record, self._shift)) if self._shift else record
+        return _shifted(record, self._shift)
 
     def add_session(self, ref: OrderRef, n: int) -> None:
         self.execute(ADD_SESSION, asdict(ref) | {"n": n, "session": self._session})
@@ -345,9 +321,6 @@ class _PostgresDatabase:
     def find_ended(self, service: str, account: str, order_ids: Sequence[str]) -> Collection[tuple[str, int]]:
         parameters = {"service": service, "account": account, "order_ids": order_ids, "session": self._session}
         return {(row["order_id"], row["n"]) for row in self.execute(FIND_ENDED, parameters)}
-
-    def lock_account(self, service: str, account: str) -> None:
-        self._lock((service, account))
 
     def execute(self, statement: str, parameters: Mapping[str, object], /) -> Rows:
         cursor = self._connection.execute(_translate(statement), parameters)
@@ -382,15 +355,24 @@ class _PostgresRows:
             self._pipeline.sync()
 
 
-def _shifted(value: object, shift: timedelta) -> object:
-    """Return a time, or a record with all its times, moved by ``shift``."""
+def _shifted(value: T, shift: timedelta) -> T:
+    """Return a time, or records with all their times, moved by ``shift``."""
+    return cast("T", _move(value, shift)) if shift else value
+
+
+def _move(value: object, shift: timedelta) -> object:
     if isinstance(value, datetime):
-        return value + shift
+        try:
+            return value + shift
+        except OverflowError:  # the first or the last date of the calendar, which stands for no limit
+            return value
+    if isinstance(value, list | tuple):
+        return type(value)(_move(item, shift) for item in value)
     if not has(type(value)):
         return value
     record: Any = value
     names = [field.name for field in fields(type(record))]
-    return evolve(record, **{name: _shifted(getattr(record, name), shift) for name in names})
+    return evolve(record, **{name: _move(getattr(record, name), shift) for name in names})
 
 
 @lru_cache(maxsize=100)
@@ -413,6 +395,23 @@ def _rolled_back_on_error(connection: _Connection) -> Iterator[None]:
         with suppress(psycopg.Error):  # the connection was lost
             connection.rollback()
         raise
+
+
+@contextmanager
+def _pipeline(connection: _Connection) -> Iterator[psycopg.Pipeline]:
+    """Use the pipeline mode. If the connection is lost, psycopg would log a warning in addition to the error."""
+    lost: psycopg.OperationalError | None = None
+    try:
+        with connection.pipeline() as pipeline:
+            try:
+                yield pipeline
+            except psycopg.OperationalError as error:
+                if not connection.broken:
+                    raise
+                lost = error
+    finally:
+        if lost is not None:
+            raise lost
 
 
 def _flush(connection: _Connection) -> None:

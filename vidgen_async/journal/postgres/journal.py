@@ -9,11 +9,11 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 from vidgen_async.errors import ConfigurationError, JournalError
-from vidgen_async.journal.postgres.schema import quoted
+from vidgen_async.journal.postgres.schema import quoted_schema
 from vidgen_async.journal.sql.journal import SqlJournal
 from vidgen_async.journal.sql.queries import Database
 from vidgen_async.types.limits import Turn
-from vidgen_async.types.orders import Attempt, Order, Permission
+from vidgen_async.types.orders import Attempt, Evidence, Order, OrderRef, Permission
 
 try:
     from vidgen_async.journal.postgres.connection_string import describe, has_password
@@ -25,30 +25,34 @@ except ImportError as error:  # pragma: no cover - the tests have it
 
 T = TypeVar("T")
 
+#: Seconds. A limit of the server that is rounded to 0 milliseconds would be none.
+_TIME_LIMITS = (0.01, 86400.0)
+
 
 class PostgresJournal(SqlJournal):
     """Orders in a PostgreSQL database, for several hosts that share one account.
 
     Nothing is opened before the first operation. Completed operations survive a killed process and a crash of the
-    server. All times are those of the database's clock: the difference to the clock of this machine is added to every
-    time that is stored, so that hosts whose clocks differ count the same rolling limit. Clients, event loops and
-    threads can share a journal; a forked child can use it only if it was not used before the fork. An operation that
-    raises JournalError was not carried out, or is repeated by the client without harm.
+    server. All stored times are those of the database's clock, so that hosts whose clocks differ count the same rolling
+    limit: the difference to the clock of this machine is added to every time that is stored, and subtracted from every
+    time that is returned. Clients, event loops and threads can share a journal; a forked child can use it only if it
+    was not used before the fork. An operation that raises JournalError was not carried out, or is repeated by the
+    client without harm.
 
-    The first attempt opens one more connection, which must be a direct one, for a lock that the process holds until it
-    ends. If the lock of an attempt is not held any more, the attempt is *uncertain* at once; without a lock it is
-    *sending* until its deadline.
+    The first attempt opens one more connection, which must be a direct one, for a lock that the process holds until
+    :meth:`aclose`, and as long as an attempt of this journal has no outcome. If the lock of an attempt is not held any
+    more, the attempt is *uncertain* at once; without a lock it is *sending* until its deadline.
 
     Args:
         dsn: ``postgresql://user:password@host/database``, or any connection string of libpq, which also reads its
             environment variables, service file and password file. The password is never shown.
         schema: The PostgreSQL schema of the tables. The first operation creates it if the user may do so.
         max_connections: Maximum number of connections, without that of the lock.
-        time_limit: Seconds after which an operation fails, also if the server does not respond.
+        time_limit: Seconds after which an operation fails, also if the server does not respond; at most a day.
         read_time: The clock of the clients that use the journal, in seconds since 1970.
 
     Raises:
-        ConfigurationError: The connection string or the name of the schema is invalid.
+        ConfigurationError: The connection string or another argument is invalid.
     """
 
     _name = ""  # so that repr() works if __init__ failed
@@ -62,7 +66,14 @@ class PostgresJournal(SqlJournal):
         time_limit: float = 30.0,
         read_time: Callable[[], float] = time.time,
     ) -> None:
-        quoted(schema)
+        quoted_schema(schema)
+        if not max_connections >= 1:
+            message = f"max_connections must be 1 or more: {max_connections!r}"
+            raise ConfigurationError(message)
+        shortest, longest = _TIME_LIMITS
+        if not shortest <= time_limit <= longest:
+            message = f"time_limit must be {shortest:g} to {longest:g} seconds: {time_limit!r}"
+            raise ConfigurationError(message)
         self._name = describe(dsn)
         self._dsn = dsn
         self.schema = schema
@@ -71,6 +82,10 @@ class PostgresJournal(SqlJournal):
         self._connections: Connections | None = None
         self._session_lock: SessionLock | None = None
         """Of this process. It outlives :meth:`aclose`: another client may still use the journal."""
+        self._begins = 0
+        """Number of calls of :meth:`begin` under way."""
+        self._without_outcome: set[tuple[OrderRef, int]] = set()
+        """The attempts that were begun by this journal."""
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._read_time = read_time
@@ -89,19 +104,46 @@ class PostgresJournal(SqlJournal):
         return has_password(self._dsn)
 
     async def begin(self, permission: Permission) -> Attempt | Order | Turn:
-        await self._submit(Connections.hold_session_lock)
-        return await super().begin(permission)
+        with self._lock:
+            self._begins += 1
+        try:
+            await self._submit(Connections.hold_session_lock)
+            begun = await super().begin(permission)
+            if isinstance(begun, Attempt):
+                self._without_outcome.add((permission.ref, begun.n))
+        finally:
+            with self._lock:
+                self._begins -= 1
+        if self._connections is None:
+            self._release_session_lock()
+        return begun
+
+    async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
+        order = await super().settle(ref, n, evidence)
+        self._without_outcome.discard((ref, n))
+        if self._connections is None:
+            self._release_session_lock()
+        return order
 
     async def aclose(self) -> None:
         """Wait for the operations so far, then close all connections, even if the caller is cancelled.
 
-        It can be called several times. An operation after that opens new connections.
+        It can be called several times. An operation after that opens new connections. While an attempt of this journal
+        has no outcome, because another client sends it or its answer was not awaited, the connection of the lock stays
+        open, until the process ends at the latest.
         """
         self._closings += 1
         with self._lock:
             connections, self._connections = self._connections, None
         if connections is not None and self._process == os.getpid():
-            await connections.aclose()
+            await connections.aclose(self._release_session_lock)
+
+    def _release_session_lock(self) -> None:
+        """Release the lock if the journal is closed, unless an attempt depends on it."""
+        with self._lock:  # so that no attempt begins meanwhile
+            is_used = self._connections is not None or self._begins or self._without_outcome
+            if self._session_lock is not None and not is_used and self._process == os.getpid():
+                self._session_lock.close()
 
     def _make_error(self, problem: str) -> JournalError:
         message = f"the journal {self._name} could not be used: {problem}. Nothing was written."
@@ -123,6 +165,7 @@ class PostgresJournal(SqlJournal):
             if self._connections is None:
                 if self._session_lock is None or self._process != os.getpid():
                     self._session_lock = SessionLock(self._dsn, name=self._name)
+                    self._without_outcome.clear()  # those of the parent of this process
                 self._process = os.getpid()
                 self._connections = Connections(
                     self._dsn,

@@ -146,7 +146,7 @@ def script(schema: str, *, user: str = "", version: int = 0) -> str:
     Raises:
         ConfigurationError: A name is none of PostgreSQL.
     """
-    name = quoted(schema)
+    name = quoted_schema(schema)
     statements = ["BEGIN"]
     if not version:
         statements.append(f"CREATE SCHEMA IF NOT EXISTS {name}")
@@ -166,12 +166,33 @@ def quoted(identifier: str) -> str:
     """Return the name as an identifier of SQL.
 
     Raises:
-        ConfigurationError: It is none: PostgreSQL would shorten it.
+        ConfigurationError: It is none: PostgreSQL would shorten or refuse it.
     """
-    if not 0 < len(identifier.encode("utf-8", "replace")) <= _LONGEST_NAME or "\0" in identifier:
-        message = f"a name in PostgreSQL has 1 to {_LONGEST_NAME} bytes, without NUL: {identifier!r}"
+    try:
+        size = len(identifier.encode())
+    except UnicodeEncodeError:  # a lone surrogate
+        size = 0
+    if not 0 < size <= _LONGEST_NAME or "\0" in identifier:
+        message = f"a name in PostgreSQL has 1 to {_LONGEST_NAME} bytes of UTF-8, without NUL: {identifier!r}"
         raise ConfigurationError(message)
     return '"' + identifier.replace('"', '""') + '"'
+
+
+def quoted_schema(name: str) -> str:
+    """Return the name of a schema as an identifier of SQL.
+
+    Raises:
+        ConfigurationError: PostgreSQL refuses the name, or replaces it in a search path by that of the user.
+    """
+    try:
+        identifier = quoted(name)
+    except ConfigurationError as error:
+        message = f"schema: {error.message}"
+        raise ConfigurationError(message) from None
+    if name == "$user" or name.startswith("pg_"):
+        message = f"schema must not be $user or begin with pg_, which have a meaning in PostgreSQL: {name!r}"
+        raise ConfigurationError(message)
+    return identifier
 
 
 def upgrade_statements(version: int) -> list[str]:

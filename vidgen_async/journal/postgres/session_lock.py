@@ -7,10 +7,12 @@ the answer.
 """
 
 import logging
+import os
 import secrets
 import selectors
 import threading
 import time
+import weakref
 
 import psycopg
 from psycopg.rows import DictRow
@@ -62,7 +64,7 @@ _SET_UP = """
 
 class SessionLock:
     """The lock of one journal in one process. It is acquired when an attempt is about to be recorded, and held until
-    :meth:`close`, or until the process ends. After a loss the same lock is acquired again.
+    :meth:`close`, or until this object or the process ends. After a loss the same lock is acquired again.
 
     Args:
         dsn: The connection string.
@@ -75,6 +77,7 @@ class SessionLock:
         self._name = name
         self._mutex = threading.Lock()
         self._connection: psycopg.Connection[DictRow] | None = None
+        self._release: weakref.finalize[..., SessionLock] | None = None
         self._retry_at = 0.0
         self._last_problem = ""
 
@@ -92,6 +95,7 @@ class SessionLock:
                 return
             try:
                 self._connection = self._acquire()
+                self._release = weakref.finalize(self, _close, self._connection, os.getpid())
             except (psycopg.Error, OSError, _UnusableError) as error:
                 self._retry_at = time.monotonic() + _PAUSE
                 self._report(" ".join(str(error).split()))
@@ -130,9 +134,9 @@ class SessionLock:
         return connection
 
     def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+        release, self._connection, self._release = self._release, None, None
+        if release is not None:
+            release()
 
     def _report(self, problem: str) -> None:
         if problem != self._last_problem:
@@ -146,6 +150,11 @@ class SessionLock:
 
 class _UnusableError(Exception):
     """The lock cannot be held with this connection."""
+
+
+def _close(connection: psycopg.Connection[DictRow], process: int) -> None:
+    if process == os.getpid():  # a forked child would release the lock of its parent
+        connection.close()
 
 
 def _is_alive(connection: psycopg.Connection[DictRow]) -> bool:

@@ -7,7 +7,6 @@ from typing import TypeAlias, TypeVar
 
 from attrs import evolve
 
-from vidgen_async.errors import JournalError
 from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, is_in_shard, is_listed, unknown_order_error
 from vidgen_async.journal.sql import queries
 from vidgen_async.journal.sql.queries import Database
@@ -41,10 +40,6 @@ class SqlJournal(ABC):
     durable = True
     _closings = 0
     """Number of calls of :meth:`aclose`."""
-
-    @abstractmethod
-    def _make_error(self, problem: str) -> JournalError:
-        """Return the error that names the journal, states the problem, and that nothing was written."""
 
     @abstractmethod
     async def _read(self, operation: Callable[[Database], T]) -> T:
@@ -150,7 +145,12 @@ class SqlJournal(ABC):
 
     async def record(self, service: str, results: Iterable[TaskResult]) -> None:
         stored = list(results)
-        await self._write(lambda db: queries.add_results(db, service, [db.adjust(result) for result in stored]))
+
+        def operation(db: Database) -> None:
+            queries.add_results(db, service, [db.adjust(result) for result in stored])
+
+        # A receipt of the task, of any account, that is being stored meanwhile counts for the stage of its order.
+        await self._write(operation, service)
 
     async def get(self, ref: OrderRef, now: datetime) -> Order | None:
         def read(db: Database) -> _Page:
@@ -191,15 +191,16 @@ class SqlJournal(ABC):
         listed: list[Order] = []
         row = None if after is None else await self._find_row(service, account, after)
         closings = self._closings
-        while limit is None or len(listed) < limit:
-            if closings != self._closings:
-                problem = "it was closed while its orders were being listed"
-                raise self._make_error(problem)
-            orders, row = await self._read_as_of(read, now, service, account)
-            orders = orders[::-1] if newest_first else orders
-            listed += [order for order in orders if is_listed(order, accepted_states, is_terminal)]
-            if row is None:
-                break
+        try:
+            while limit is None or len(listed) < limit:
+                orders, row = await self._read_as_of(read, now, service, account)
+                orders = orders[::-1] if newest_first else orders
+                listed += [order for order in orders if is_listed(order, accepted_states, is_terminal)]
+                if row is None:
+                    break
+        finally:
+            if closings != self._closings:  # these pages have opened it again; other clients can do so too
+                await self.aclose()
         return listed
 
     async def _find_row(self, service: str, account: str, order_id: str) -> int:
@@ -208,6 +209,10 @@ class SqlJournal(ABC):
         if row is None:
             raise unknown_order_error(ref)
         return row
+
+    async def accounts(self, limit: int) -> Sequence[tuple[str, str]]:
+        """Return the first accounts that have orders, as services and accounts."""
+        return await self._read(lambda db: queries.read_accounts(db, limit))
 
     async def running(self, service: str, account: str, *, after: int = 0, shard: Shard | None = None) -> RunningPage:
         def operation(db: Database) -> RunningPage:

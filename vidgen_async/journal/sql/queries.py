@@ -50,7 +50,7 @@ class Database(Protocol):
 
     def adjust(self, record: T) -> T:
         """Return a time, or a record with all its times, in the clock of the journal. A journal that several hosts
-        share has a clock of its own."""
+        share has a clock of its own; it converts the result of the transaction back."""
         ...
 
     def add_session(self, ref: OrderRef, n: int) -> None:
@@ -59,10 +59,6 @@ class Database(Protocol):
 
     def find_ended(self, service: str, account: str, order_ids: Sequence[str]) -> Collection[tuple[str, int]]:
         """Return the attempts of these orders whose senders are known to have ended, as order ids and numbers."""
-        ...
-
-    def lock_account(self, service: str, account: str) -> None:
-        """Wait until nobody else writes to the orders of the account, and prevent it until the transaction ends."""
         ...
 
 
@@ -144,6 +140,11 @@ _OLDEST, _NEWEST = (
     """  # noqa: S608 - made of constants
     for is_later, direction in ((">", "ASC"), ("<", "DESC"))
 )
+# Not DISTINCT, which would read every order.
+_NEXT_ACCOUNT = """
+    SELECT service, account FROM orders WHERE (service, account) > (:service, :account)
+    ORDER BY service, account LIMIT 1
+"""
 _FIND_ROW = f"SELECT id FROM orders {_OF_ORDER.format('orders')}"  # noqa: S608 - made of constants
 _OF_ROWS = _OF_ACCOUNT + " AND {0}.order_id IN (SELECT order_id FROM orders WHERE id IN ({rows}))"  # noqa: S608
 _RUNNING = f"""
@@ -169,7 +170,6 @@ _FROM_RECEIPTS_OF_TASK = "FROM evidence WHERE service = :service AND task_id = :
 _SET_STAGE_OF_TASK = f"""
     {_SET_STAGE} WHERE service = :service AND (account, order_id) IN (SELECT account, order_id {_FROM_RECEIPTS_OF_TASK})
 """
-_ACCOUNTS_OF_TASK = f"SELECT DISTINCT account {_FROM_RECEIPTS_OF_TASK}"
 # A 429 in the future was received before the clock was set back: it pauses nothing.
 _COUNT_HELD_SLOTS = f"""
     SELECT count(*) AS used, (
@@ -243,6 +243,18 @@ def find_row(db: Database, ref: OrderRef) -> int | None:
     """Return the row of an order, or None."""
     row = db.execute(_FIND_ROW, asdict(ref)).fetchone()
     return None if row is None else int(row["id"])
+
+
+def read_accounts(db: Database, limit: int) -> list[tuple[str, str]]:
+    """Return the first accounts that have orders, as services and accounts."""
+    found = [("", "")]
+    while len(found) <= limit:
+        service, account = found[-1]
+        row = db.execute(_NEXT_ACCOUNT, {"service": service, "account": account}).fetchone()
+        if row is None:
+            break
+        found.append((row["service"], row["account"]))
+    return found[1:]
 
 
 def read_orders(db: Database, service: str, account: str, rows: Sequence[int]) -> list[Order]:
@@ -361,15 +373,10 @@ def add_closing(db: Database, ref: OrderRef, closing: Closing) -> None:
 
 def add_results(db: Database, service: str, results: Iterable[TaskResult]) -> None:
     """Write the terminal states of tasks that have a receipt. States that are stored already are not changed."""
-    # In the sequence of their ids, so that two transactions cannot wait for each other.
-    rows = [{"service": service} | _to_row(result) for result in sorted(results, key=lambda result: result.task_id)]
-    names = [{"service": service, "task_id": row["task_id"]} for row in rows]
-    # Otherwise the stage would not take a receipt into account that is being stored meanwhile.
-    found = [db.execute(_ACCOUNTS_OF_TASK, name) for name in names]
-    for account in sorted({row["account"] for accounts in found for row in accounts}):
-        db.lock_account(service, account)
-    for name, row in zip(names, rows, strict=True):
+    for result in results:
+        row = {"service": service} | _to_row(result)
         db.execute(_ADD_RESULT, row)
+        name = {"service": service, "task_id": row["task_id"]}
         db.execute(_SET_STAGE_OF_TASK, name | {"state": OrderState.ACCEPTED})
 
 

@@ -107,9 +107,6 @@ class LockedConnection(sqlite3.Connection):
         """Return nothing: the end of a process is not detected."""
         return ()
 
-    def lock_account(self, service: str, account: str) -> None:
-        """Do nothing: nobody else writes to the file during a transaction that writes."""
-
     def close(self) -> None:
         super().close()
         if self.lock is not None:

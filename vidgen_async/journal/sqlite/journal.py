@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from vidgen_async.errors import ConfigurationError, JournalError
+from vidgen_async.errors import ConfigurationError
 from vidgen_async.journal.sql.journal import SqlJournal
 from vidgen_async.journal.sql.queries import Database
 from vidgen_async.journal.sqlite.connection_thread import ConnectionThread
@@ -93,9 +93,6 @@ class SqliteJournal(SqlJournal):
             thread, self._thread = self._thread, None
         if thread is not None and thread.process == os.getpid():
             await thread.aclose()
-
-    def _make_error(self, problem: str) -> JournalError:
-        return self._file.make_error(problem)
 
     async def _read(self, operation: Callable[[Database], T]) -> T:
         return await self._run(partial(_in_transaction, "DEFERRED", operation))

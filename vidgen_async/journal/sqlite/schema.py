@@ -140,12 +140,8 @@ _CLOSED = """
     WHERE service = orders.service AND account = orders.account AND order_id = orders.order_id
     ORDER BY id DESC LIMIT 1
 """
-# stage is the state of the order, or 'ended' if all its tasks are terminal. It is computed from the other tables
-# whenever they change, and stored so that a list only reads orders that it may have.
-_LISTS = (
-    "ALTER TABLE orders ADD COLUMN stage TEXT NOT NULL DEFAULT 'queued'",
-    f"""
-    UPDATE orders SET stage = CASE
+_STAGE = f"""
+    CASE
         WHEN EXISTS (
             {_HAS_ATTEMPT} 'accepted' AND NOT EXISTS (
                 SELECT 1 FROM results WHERE service = evidence.service AND task_id = evidence.task_id
@@ -156,8 +152,35 @@ _LISTS = (
         WHEN EXISTS ({_HAS_ATTEMPT} 'uncertain') AND coalesce(({_CLOSED}), '') <> 'abandoned' THEN 'uncertain'
         ELSE coalesce(
             ({_CLOSED}), CASE WHEN EXISTS ({_HAS_ATTEMPT} 'rejected') THEN 'rejected' ELSE 'queued' END
-        ) END
-    """,  # noqa: S608 - made of constants
+        )
+    END
+"""  # noqa: S608 - made of constants
+_OF_NEW_ROW = "service = NEW.service AND account = NEW.account AND order_id = NEW.order_id"
+_OF_NEW_RESULT = """
+    service = NEW.service AND (account, order_id) IN (
+        SELECT account, order_id FROM evidence WHERE service = NEW.service AND task_id = NEW.task_id
+    )
+"""
+# stage is the state of the order, or 'ended' if all its tasks are terminal. It is computed from the other tables
+# whenever they change, and stored so that a list only reads orders that it may have. The triggers compute it for
+# processes of the release before, which have opened the file and do not know the column.
+_LISTS = (
+    "ALTER TABLE orders ADD COLUMN stage TEXT NOT NULL DEFAULT 'queued'",
+    f"UPDATE orders SET stage = {_STAGE}",  # noqa: S608 - made of constants
+    *(
+        f"""
+        CREATE TRIGGER stage_after_{table} AFTER INSERT ON {table}
+        BEGIN
+            UPDATE orders SET stage = {_STAGE} WHERE {where};
+        END
+        """  # noqa: S608 - made of constants
+        for table, where in {
+            "attempts": _OF_NEW_ROW,
+            "evidence": _OF_NEW_ROW,
+            "closings": _OF_NEW_ROW,
+            "results": _OF_NEW_RESULT,
+        }.items()
+    ),
     "CREATE INDEX orders_by_stage ON orders (service, account, stage, id, created_at)",
     "CREATE INDEX evidence_by_account ON evidence (service, account)",  # it ends with the id of the row
     # When a create of the account may start again after a 429.
