@@ -112,7 +112,7 @@ class Aiosqlite:
                 return order
             since = queries._micros(permission.now) - int(1e6 * (pacing.window + SLOT_MARGIN.total_seconds()))
             window = {"service": ref.service, "account": ref.account, "since": since}
-            held = queries._HELD, window | {"latest": since, "limit": pacing.limit}
+            held = queries._COUNT_HELD_SLOTS, window | {"latest": since, "limit": pacing.limit}
             ((used, _),) = await db.execute_fetchall(*held)
             if used >= pacing.limit:
                 return Turn(0, 0.0)
@@ -128,7 +128,7 @@ class Aiosqlite:
             attempt = asdict(ref) | {"n": n}
             await db.execute(queries._ADD_EVIDENCE, attempt | queries._to_row(evidence))
             counted_at = queries._to_column(after.attempts[n - 1].counted_at)
-            await db.execute(queries._COUNT, attempt | {"counted_at": counted_at})
+            await db.execute(queries._SET_COUNTED_AT, attempt | {"counted_at": counted_at})
             await self._store_stage(db, after)
             return after
 

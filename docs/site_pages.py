@@ -45,8 +45,6 @@ SECTIONS = {
     "9": "Versioning",
 }
 _LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
-#: A link in the row of a table that ends with the number of lines of its file.
-_COUNTED = re.compile(r"(\]\(([^)]+)\).*)<!-- lines -->")
 _FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 
 
@@ -74,7 +72,6 @@ def read_page(app: Sphinx, docname: str, content: list[str]) -> None:
             return f"[{label}]({os.path.relpath(path, here)})"
         return label
 
-    text = count_lines(text, here)
     for marker, make in TABLES.items():
         if marker in text:
             text = text.replace(marker, make())
@@ -83,20 +80,6 @@ def read_page(app: Sphinx, docname: str, content: list[str]) -> None:
         part if part.startswith("```") else _LINK.sub(adapt, part)
         for part in parts
     )
-
-
-def count_lines(text: str, here: Path) -> str:
-    """Add the numbers of lines of the files in a table, and their sum."""
-    total = 0
-
-    def count(row: re.Match[str]) -> str:
-        nonlocal total
-        number = len((here / row[2]).read_text().splitlines())
-        total += number
-        return f"{row[1]}{number}"
-
-    text = _COUNTED.sub(count, text)
-    return text.replace("<!-- lines in all -->", f"{total:,}")
 
 
 def list_rules() -> str:

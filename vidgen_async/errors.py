@@ -531,18 +531,18 @@ class CassetteSecretError(CassetteError):
 
 # -- for job queues ----------------------------------------------------------------------------------------------------
 
-_TREE: tuple[type[VidgenError], ...] = tuple(
+_CLASSES: tuple[type[VidgenError], ...] = tuple(
     kind for kind in list(globals().values()) if isinstance(kind, type) and issubclass(kind, VidgenError)
 )
 
 RETRYABLE: tuple[type[VidgenError], ...] = tuple(
-    kind for kind in _TREE if all(each.may_retry for each in _TREE if issubclass(each, kind))
+    kind for kind in _CLASSES if all(each.may_retry for each in _CLASSES if issubclass(each, kind))
 )
 """The classes after which a job may be run again, for ``except`` and ``isinstance``. A class with a final subclass is
-not among them: :class:`DownloadError` and :class:`UnexpectedResponseError`, of which only ``may_retry`` tells."""
+not among them: :class:`DownloadError` and :class:`UnexpectedResponseError`; ask ``error.may_retry`` for these."""
 
-RETRYABLE_NAMES: list[str] = sorted(kind.__name__ for kind in _TREE if kind.may_retry)
+RETRYABLE_NAMES: list[str] = sorted(kind.__name__ for kind in _CLASSES if kind.may_retry)
 """The names of all classes whose own ``may_retry`` is True, for queues that compare the name of an error's class."""
 
-FINAL_NAMES: list[str] = sorted(kind.__name__ for kind in _TREE if not kind.may_retry)
+FINAL_NAMES: list[str] = sorted(kind.__name__ for kind in _CLASSES if not kind.may_retry)
 """The names of all other classes: a job that raised one of them must not be run again as it is."""

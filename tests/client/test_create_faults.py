@@ -74,7 +74,7 @@ async def test_a_lost_or_unreadable_answer_is_uncertain_and_one_post(service, fa
 
 
 @pytest.mark.rule("4.4 response 400", side="sdk")
-@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 405, 406, 411, 413, 414, 415, 429, 431])
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 405, 406, 407, 411, 413, 414, 415, 429, 431])
 async def test_a_refusal_is_rejected_and_one_post(service, status):
     service.faults.add("videos.create", Fault.status(status, headers={"Retry-After": "0"}))
     async with quick(service) as client:

@@ -19,8 +19,8 @@ MODULE = re.compile(r"\b[\w/]+\.py\b")
 
 def reading_order() -> list[str]:
     """The files of the reading order, from the root."""
-    _, _, table = ARCHITECTURE.partition("## Reading order")
-    return re.findall(r"\]\(\.\./\.\./([^)]+)\).*<!-- lines --> \|$", table, re.MULTILINE)
+    (section,) = re.findall(r"^## Reading order$.*?(?=^## )", ARCHITECTURE, re.MULTILINE | re.DOTALL)
+    return re.findall(r"^\| \[[^]]*\]\(\.\./\.\./([^)]+)\)", section, re.MULTILINE)
 
 
 def test_every_package_and_module_of_the_root_is_described():

@@ -1,4 +1,5 @@
-"""The reference is complete: each public name and each environment variable has its entry."""
+"""The reference is complete: each public name and each environment variable has its entry. The pages have the numbers
+of the code."""
 
 import re
 from collections.abc import Iterator
@@ -9,6 +10,9 @@ from types import ModuleType
 import vidgen_async
 from tests.docs.documentation import PAGES, ROOT
 from vidgen_async import errors
+from vidgen_async.service.status_rules import _RULES
+from vidgen_async.types.limits import PAUSE_WITHOUT_RETRY_AFTER
+from vidgen_async.types.orders import AttemptOutcome
 
 DIRECTIVE = re.compile(r"^\.\. (currentmodule|auto\w+):: ([\w.]+)(?:\(\))?$", re.MULTILINE)
 
@@ -84,3 +88,26 @@ def test_the_error_tree_has_each_class_in_its_place_with_its_charge_and_may_retr
         assert kind.may_retry is (may_retry == "yes"), name
         assert charged.strip("*") == charge_of(kind), name
         parents.append(name)
+
+
+def read_statuses(text: str) -> set[int]:
+    """The statuses in a sentence, such as "400 to 402, and 429"."""
+    ranges = re.findall(r"\b(\d{3})(?: to (\d{3}))?\b", text)
+    return {status for first, last in ranges for status in range(int(first), int(last or first) + 1)}
+
+
+def test_the_statuses_that_reject_a_create_are_listed():
+    rules = {status: rule for status, rule in _RULES.items() if rule.create is AttemptOutcome.REJECTED}
+    (sentence,) = re.findall(
+        r"Only these statuses count as \*rejected\*: ([^.]*)\.", PAGES["docs/explanation/delivery-evidence.md"]
+    )
+    assert read_statuses(sentence) == set(rules)
+
+    docstring = errors.RejectedUnexpectedResponseError.__doc__ or ""
+    without_class = {status for status, rule in rules.items() if rule.error is errors.UnexpectedResponseError}
+    assert read_statuses(docstring.partition(" for a create")[0]) == without_class
+
+
+def test_the_pause_after_a_429_without_retry_after_is_that_of_the_code():
+    pauses = re.findall(r"`Retry-After`[^.]*for (\S+) seconds if it has none", PAGES["docs/how-to/creates.md"])
+    assert pauses == [f"{PAUSE_WITHOUT_RETRY_AFTER:g}"]

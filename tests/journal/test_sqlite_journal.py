@@ -27,13 +27,14 @@ from tests.journal.conftest import (
     sending,
     uncertain,
 )
+from vidgen_async.errors import JournalError
 from vidgen_async.journal import Journal, MemoryJournal, SqliteJournal
 from vidgen_async.journal.sql import queries
 from vidgen_async.journal.sql.queries import (
     _ATTEMPTS,
     _CLOSINGS,
+    _COUNT_HELD_SLOTS,
     _END_OF_PAGE,
-    _HELD,
     _MAY_HOLD_A_SLOT,
     _NEWEST,
     _OF_ORDER,
@@ -48,7 +49,7 @@ from vidgen_async.journal.sql.queries import (
     _micros,
 )
 from vidgen_async.types.limits import Pacing
-from vidgen_async.types.orders import Attempt, AttemptOutcome, Closing, OrderState
+from vidgen_async.types.orders import Attempt, AttemptOutcome, Closing, OrderState, TaskResult
 
 RESENDABLE = frozenset({OrderState.UNCERTAIN})
 
@@ -294,6 +295,55 @@ async def test_a_create_is_carried_out_between_two_pages_of_a_list(journal, monk
     assert len(await listing) == 21
 
 
+async def test_a_transaction_that_is_repeated_records_all_results(open_file, monkeypatch):
+    journal = open_file()
+    await sending(journal)
+    await journal.settle(ref_of(), 1, accepted())
+    write = journal._write
+
+    async def write_twice(operation, *locked):
+        def fail(db):
+            operation(db)
+            raise sqlite3.OperationalError("the connection was lost")
+
+        with pytest.raises(JournalError):
+            await write(fail, *locked)
+        return await write(operation, *locked)
+
+    monkeypatch.setattr(journal, "_write", write_twice)
+    result = TaskResult(task_id="task-1", status="completed", at=NOW)
+    await journal.record(SERVICE, (each for each in [result]))
+
+    order = await journal.get(ref_of(), NOW)
+    assert order is not None
+    assert order.results == (result,)
+
+
+async def test_an_operation_succeeds_although_another_thread_closes_the_journal_at_its_start(path):
+    class ClosedAfterARead(SqliteJournal):
+        is_being_closed = False
+
+        @property
+        def _thread(self):
+            thread = self.stored
+            if self.is_being_closed:
+                self.stored, self.is_being_closed = None, False
+            return thread
+
+        @_thread.setter
+        def _thread(self, thread):
+            self.stored = thread
+
+    journal = ClosedAfterARead(path)
+    await journal.intend(order_of())
+    first, journal.is_being_closed = journal.stored, True
+
+    assert await journal.get(ref_of(), NOW) is not None
+    assert journal.stored is not first
+    await first.aclose()
+    await journal.aclose()
+
+
 async def test_pacing_reads_only_attempts_that_can_hold_a_slot(journal):
     for number in range(20):
         await sending(journal, f"old-{number}")
@@ -307,7 +357,9 @@ async def test_pacing_reads_only_attempts_that_can_hold_a_slot(journal):
 
 async def test_the_pause_after_a_429_is_found_by_an_index(journal):
     facts = {"service": SERVICE, "account": ACCOUNT, "since": 0, "latest": 0, "limit": 9}
-    plan = await journal._run(lambda db: [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {_HELD}", facts)])
+    plan = await journal._run(
+        lambda db: [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {_COUNT_HELD_SLOTS}", facts)]
+    )
     assert [step for step in plan if "evidence_by_retry_at (service=? AND account=? AND retry_at>?)" in step]
 
 

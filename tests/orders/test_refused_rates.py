@@ -114,6 +114,20 @@ async def test_the_log_says_why_a_create_waits(make_orders, service, caplog):
     ]
 
 
+@pytest.mark.parametrize(("value", "rest"), [("20", ["19.1"]), (None, ["9.1"]), ("0", [])])
+async def test_the_log_has_the_pause_of_a_create_that_max_wait_retries(
+    make_orders, service, clock, caplog, value, rest
+):
+    caplog.set_level("INFO")
+    service.answers(lambda: refused(429, **({} if value is None else {"Retry_After": value})), accepted)
+
+    await make_orders(pacing=Pacing(max_wait=60)).create(VIDEO, order_id="o")
+
+    waits = [record.getMessage() for record in caplog.records if getattr(record, "event_name", "") == "order.paced"]
+    reason = "the service answered a create of the account with 429"
+    assert waits == [f"order 'o' waits {seconds} s: {reason}" for seconds in rest]
+
+
 async def test_what_a_transport_sent_without_the_gate_is_recorded_during_a_pause(make_orders, service):
     class Forgetful:
         honours_gate = True

@@ -188,8 +188,13 @@ def is_in_shard(task_id: str, shard: Shard | None) -> bool:
     if shard is None:
         return True
     index, count = shard
-    # NUL and lone surrogates are escaped, as they are in the text columns of a database.
-    return crc32(task_id.encode("utf-8", "backslashreplace").replace(b"\0", b"\\0")) % count == index
+    return crc32(escape_text(task_id).encode()) % count == index
+
+
+def escape_text(text: str) -> str:
+    """Return the text with lone surrogates and NUL escaped (``\\udc80``, ``\\0``): JSON can contain them, but SQLite
+    rejects the former and PostgreSQL both."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
 
 
 def unknown_order_error(ref: OrderRef) -> JournalError:

@@ -6,8 +6,9 @@ attempts, ``_send`` sends one. A caller who is cancelled (a browser that went aw
 
 Two commits precede the first byte. The order is stored as *queued*; a slot of the rolling limit is reserved; the
 connection is made; then, in the gate, the attempt is stored as *sending*, and only then the first byte is sent. Later
-evidence only adds to that: after a crash, a cancellation or a lost answer the journal has *sending*, which is read as
-*uncertain* once its deadline has passed. This is the only code that sends a POST /videos.
+evidence only adds to that: after a crash, a cancellation or a lost answer the journal has *sending*. That is read as
+*uncertain* once its deadline has passed or, in PostgreSQL, once its sender has ended and so released its lock
+(``journal/postgres/session_lock.py``). This is the only code that sends a POST /videos.
 """
 
 import asyncio
@@ -30,6 +31,7 @@ from vidgen_async.errors import (
     JournalError,
     OrderStateError,
     RateLimitError,
+    RejectedError,
     ServiceError,
     UncertainCreateError,
 )
@@ -128,15 +130,15 @@ class Submission:
     """As it was read last."""
     refusal: CreateError | None = None
     """The last answer was a 429, and nothing was sent since."""
-    may_be_sent: bool = False
-    """Whether a byte may have been sent."""
+    has_open_attempt: bool = False
+    """Whether an attempt of this submission may have been sent, and is not known to be rejected or not sent."""
     checked: "asyncio.Future[None]" = Factory(lambda: asyncio.get_running_loop().create_future())
     """Done when the request has passed its check: from then on it owns the order id."""
 
     @property
     def may_have_been_sent(self) -> bool:
-        """By this submission or by another's attempt that is not accounted for."""
-        return self.may_be_sent or (self.order is not None and is_unaccounted(self.order))
+        """Whether the order may have been sent, by this submission or another, with an outcome that is unknown."""
+        return self.has_open_attempt or (self.order is not None and is_unaccounted(self.order))
 
 
 @mutable(eq=False)
@@ -156,8 +158,8 @@ class SendProgress:
     body: bytearray = field(factory=bytearray)
     is_complete: bool = False
     failure: Exception | None = None
-    refusal: ServiceError | None = None
-    """What the service refused it with."""
+    service_error: ServiceError | None = None
+    """The answer with which the service rejected it."""
     attempt: Attempt | None = None
     """As it was settled; None: nothing was sent, since there was no connection
     (``failure``) or the order had changed."""
@@ -260,6 +262,8 @@ class Sender:
             on_receipt: Called before this returns.
             raise_if_closed: Raises when the client was closed meanwhile.
         """
+        # A request that has not passed its check does not own the order id: if it fails, this call may still use it.
+        # Only a call with the same request, which would be checked too, shares that failure.
         while (submission := self.find_running(ref)) is not None and not submission.checked.done():
             if is_same_request(submission.content, content) and check is not None:
                 break
@@ -267,12 +271,14 @@ class Sender:
             await asyncio.wait(decided, return_when=asyncio.FIRST_COMPLETED)
             raise_if_closed()
         if submission is None:
-            submission = self._start(ref, content, lambda submission: self._create(submission, ref, check))
+            submission = self._start(ref, content, lambda made: self._create(made, ref, check))
         elif not is_same_request(submission.content, content):
             raise conflict(ref.order_id, "is being used for a different request, which is being sent now")
         try:
             return await self._receipt(submission, on_receipt)
-        except OrderStateError:  # it joined an operator's resend that another resend had preceded
+        except OrderStateError:
+            # It joined a resend that is refused, because the order had changed since the operator read it. That is no
+            # outcome of the order, so this call looks for one again.
             raise_if_closed()
             return await self.submit(ref, content, check=check, on_receipt=on_receipt, raise_if_closed=raise_if_closed)
 
@@ -374,8 +380,8 @@ class Sender:
         a concurrent send by another process or client is the outcome here too: its receipt, or its refusal."""
         connect_failures = 0
         max_wait = self._pacing.max_wait
-        # A rejection that is newer than these was not known to the caller.
-        known_attempts = sum(attempt.outcome is not AttemptOutcome.SENDING for attempt in order.attempts)
+        # The attempts that were settled before this call or by it: the rejection of any other is new to the caller.
+        seen = {attempt.n for attempt in order.attempts if attempt.outcome is not AttemptOutcome.SENDING}
         if self.settlement.unwritten:
             await self.settlement.flush(order.ref)
         while True:
@@ -385,7 +391,7 @@ class Sender:
             if (receipt := order.receipt) is not None:
                 _report_duplicates(order)
                 return receipt
-            if order.state is OrderState.REJECTED and len(order.attempts) > known_attempts and resend is None:
+            if order.state is OrderState.REJECTED and order.attempts[-1].n not in seen and resend is None:
                 service = order.ref.service
                 raise recorded_refusal(order.attempts[-1], origin=service, wall=self._clock.wall(), **facts(order))
             _check_sendable(order, resend)
@@ -397,14 +403,15 @@ class Sender:
                 submission.order = order = await self._confirmation.confirm(order)
             if order.receipt is not None or (send.attempt is None and send.failure is None):
                 continue  # accepted, or changed by another process: read the order again
-            known_attempts = len(order.attempts)
+            seen |= {attempt.n for attempt in order.attempts}
             if send.attempt is None or send.attempt.outcome is AttemptOutcome.NOT_SENT:
                 connect_failures += 1
                 pause = _pause_after_connect_failure(order, send, connect_failures)
             else:
-                pause, submission.refusal = self._pause_after_refusal(order, send, max_wait)
-                max_wait -= pause
-            submission.may_be_sent = False
+                required_pause, submission.refusal = _raise_unless_retryable(order, send, max_wait)
+                max_wait -= required_pause
+                pause = SHORTEST_PAUSE  # the rest is a pause of the account, which _reserve_slot awaits and reports
+            submission.has_open_attempt = False
             await self._clock.sleep(pause)
 
     async def _await_other_sender(self, submission: Submission, order: Order) -> Order:
@@ -417,20 +424,6 @@ class Sender:
             pause = min(pause * 1.5, 1.0)
             order = submission.order = await self._journal.get(order.ref, self._clock.wall()) or order
         return order
-
-    def _pause_after_refusal(self, order: Order, send: SendProgress, max_wait: float) -> tuple[float, CreateError]:
-        """Seconds until a create that was answered with 429 may be sent again, and its refusal. Raises for every other
-        outcome, and when the pause would be longer than ``max_wait``."""
-        error = send.refusal
-        if order.state is not OrderState.REJECTED or error is None:
-            raise uncertain(order) from send.failure
-        pause = PAUSE_WITHOUT_RETRY_AFTER if error.retry_after is None else max(error.retry_after, SHORTEST_PAUSE)
-        refusal = rejected_error(error, **facts(order))
-        # A page that is not the service's own is no evidence of the rate: a proxy may answer every create with it.
-        is_own = is_json_object(error.body)
-        if not isinstance(error, RateLimitError) or not is_own or pause > max_wait:
-            raise refusal
-        return pause, refusal
 
     # -- one attempt ---------------------------------------------------------------------------------------------------
 
@@ -541,7 +534,7 @@ class Sender:
         begun = await asyncio.shield(send.gate_write)
         if isinstance(begun, Attempt):
             self._release_slot(send)
-            submission.may_be_sent, submission.refusal = True, None
+            submission.has_open_attempt, submission.refusal = True, None
         return begun
 
     async def _begin_after_sending(self, submission: Submission, send: SendProgress) -> Attempt | Order | Turn:
@@ -631,7 +624,7 @@ class Sender:
             evidence = evolve(evidence, cause=describe_outcome(answer, evidence.outcome, is_complete=send.is_complete))
             await self._yield_to_loop(send)
             if evidence.outcome is AttemptOutcome.REJECTED:
-                send.refusal = service_error(answer, origin=order.ref.service, wall=now)
+                send.service_error = service_error(answer, origin=order.ref.service, wall=now)
                 return evidence
             headers = visible_headers(answer.headers, known)
         await self._yield_to_loop(send)
@@ -682,8 +675,8 @@ class Sender:
             else:
                 message = "order %(order_id)r waits %(seconds).1f s: %(reason)s"
                 level, reason = _WAITS[turn.is_paused]
-                facts = {"order_id": ref.order_id, "seconds": turn.wait, "reason": reason}
-                report(logger, level, Event.ORDER_PACED, message, **facts)
+                fields = {"order_id": ref.order_id, "seconds": turn.wait, "reason": reason}
+                report(logger, level, Event.ORDER_PACED, message, **fields)
                 await self._clock.sleep(turn.wait)
 
     def _release_slot(self, send: SendProgress) -> None:
@@ -765,6 +758,21 @@ def _pause_after_connect_failure(order: Order, send: SendProgress, failures: int
     if failures == CONNECT_ATTEMPTS or isinstance(send.failure, CassetteError):
         raise not_sent(order, send.failure) from send.failure
     return backoff(failures, 1.0)
+
+
+def _raise_unless_retryable(order: Order, send: SendProgress, max_wait: float) -> tuple[float, RejectedError]:
+    """Raise the outcome of a create, unless it is a 429 whose pause is at most ``max_wait``. Return the seconds of this
+    pause, and the refusal."""
+    error = send.service_error
+    if order.state is not OrderState.REJECTED or error is None:
+        raise uncertain(order) from send.failure
+    pause = PAUSE_WITHOUT_RETRY_AFTER if error.retry_after is None else max(error.retry_after, SHORTEST_PAUSE)
+    refusal = rejected_error(error, **facts(order))
+    # A page that is not the service's own is no evidence of the rate: a proxy may answer every create with it.
+    is_own = is_json_object(error.body)
+    if not isinstance(error, RateLimitError) or not is_own or pause > max_wait:
+        raise refusal
+    return pause, refusal
 
 
 def _report_wait(order: Order, now: datetime) -> None:

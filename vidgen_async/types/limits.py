@@ -65,11 +65,11 @@ class Turn:
 def compute_turn(holds: Iterable[Hold], pacing: Pacing, now: datetime) -> Turn:
     """Return the turn while these slots are in use."""
     active = [hold for hold in holds if hold.until > now]
-    free = pacing.limit - len(active)
-    if free > 0:
-        return Turn(free, 0.0)
+    excess = len(active) - pacing.limit
+    if excess < 0:
+        return Turn(-excess, 0.0)
     soonest = sorted(hold.soonest for hold in active)
-    return Turn(0, (soonest[-free] - now) / timedelta(seconds=1))
+    return Turn(0, (soonest[excess] - now) / timedelta(seconds=1))
 
 
 def make_hold(counted_at: datetime, pacing: Pacing, now: datetime, *, is_open: bool) -> Hold:

@@ -43,11 +43,13 @@ class SqlJournal(ABC):
 
     @abstractmethod
     async def _read(self, operation: Callable[[Database], T]) -> T:
-        """Return the result of an operation that reads a consistent state."""
+        """Return the result of an operation that reads a consistent state. The operation may be called more than
+        once, because a transaction may be repeated."""
 
     @abstractmethod
     async def _write(self, operation: Callable[[Database], T], *locked: str) -> T:
-        """Return the result of an operation that may write, and commit what it wrote.
+        """Return the result of an operation that may write, and commit what it wrote. The operation may be called
+        more than once, because a transaction may be repeated; only what its last call wrote is committed.
 
         Meanwhile nobody else writes to what is locked: nothing, all orders of a service, or those of a service and an
         account.
@@ -142,8 +144,10 @@ class SqlJournal(ABC):
         return await self._read(lambda db: queries.read_owner(db, ref, task_id))
 
     async def record(self, service: str, results: Iterable[TaskResult]) -> None:
+        stored = list(results)
+
         def operation(db: Database) -> None:
-            queries.add_results(db, service, [db.adjust(result) for result in results])
+            queries.add_results(db, service, [db.adjust(result) for result in stored])
 
         # A receipt of the task, of any account, that is being stored meanwhile counts for the stage of its order.
         await self._write(operation, service)

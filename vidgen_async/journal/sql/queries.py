@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from attrs import asdict, evolve, fields, frozen
 
+from vidgen_async.journal.base import escape_text
 from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn, compute_turn, make_hold
 from vidgen_async.types.orders import (
     SET_BACK,
@@ -77,20 +78,23 @@ def _insert(table: str, *columns: str) -> str:
     return f"INSERT INTO {table} ({names}) VALUES ({values})"  # noqa: S608 - made of constants
 
 
+def _columns(table: str, kind: type) -> str:
+    return ", ".join(f'{table}."{column}"' for column in _COLUMNS[kind])
+
+
+_OF_ACCOUNT = "WHERE {0}.service = :service AND {0}.account = :account"
+_OF_ORDER = _OF_ACCOUNT + " AND {0}.order_id = :order_id"
 _REF = ("service", "account", "order_id")
 _ADD_ORDER = _insert("orders", *_REF, *_COLUMNS[Order]) + " ON CONFLICT DO NOTHING"
 _ADD_ATTEMPT = _insert("attempts", *_REF, *_COLUMNS[Attempt], "counted_at")
 _ADD_EVIDENCE = _insert("evidence", *_REF, "n", *_COLUMNS[Evidence])
 _ADD_CANDIDATE = _insert("candidates", *_REF, "task_id") + " ON CONFLICT DO NOTHING"
 _ADD_CLOSING = _insert("closings", *_REF, *_COLUMNS[Closing])
-_IS_CANDIDATE = """
+_IS_CANDIDATE = f"""
     SELECT 1 FROM candidates
-    WHERE service = :service AND account = :account AND task_id = :task_id AND order_id <> :order_id LIMIT 1
-"""
-_COUNT = """
-    UPDATE attempts SET counted_at = :counted_at
-    WHERE service = :service AND account = :account AND order_id = :order_id AND n = :n
-"""
+    {_OF_ACCOUNT.format("candidates")} AND task_id = :task_id AND order_id <> :order_id LIMIT 1
+"""  # noqa: S608 - made of constants
+_SET_COUNTED_AT = f"UPDATE attempts SET counted_at = :counted_at {_OF_ORDER.format('attempts')} AND n = :n"  # noqa: S608
 _ADD_RESULT = """
     INSERT INTO results (service, task_id, status, at, points, failure_reason)
     SELECT :service, :task_id, :status, :at, CAST(:points AS BIGINT), :failure_reason
@@ -112,29 +116,26 @@ _OWNER = """
     AND (account, order_id) <> (:account, :order_id)
     ORDER BY id LIMIT 1
 """
-_ORDERS = "SELECT order_id, idempotency_key, body, created_at, local_images FROM orders"
+_ORDERS = f"SELECT order_id, {_columns('orders', Order)} FROM orders"  # noqa: S608 - made of constants
 _ATTEMPTS = f"""
-    SELECT attempts.order_id, attempts.n, sent_at, deadline_at, kind, "by", reason,
-    outcome, at, status, task_id, cause, body, extra, answered, headers, request_id, candidates,
-    balance_before, balance_after, retry_at
+    SELECT attempts.order_id, {_columns("attempts", Attempt)}, {_columns("evidence", Evidence)}
     FROM attempts {_LATEST_EVIDENCE}
 """  # noqa: S608 - made of constants
-_CLOSINGS = 'SELECT order_id, state, at, reason, "by" FROM closings'
-_RESULTS = """
-    SELECT evidence.order_id, results.task_id, results.status, results.at, points, failure_reason
+_CLOSINGS = f"SELECT order_id, {_columns('closings', Closing)} FROM closings"  # noqa: S608 - made of constants
+_RESULTS = f"""
+    SELECT evidence.order_id, {_columns("results", TaskResult)}
     FROM evidence JOIN results ON results.service = evidence.service AND results.task_id = evidence.task_id
-"""
-_OF_ACCOUNT = "WHERE {0}.service = :service AND {0}.account = :account"
-_OF_ORDER = _OF_ACCOUNT + " AND {0}.order_id = :order_id"
+"""  # noqa: S608 - made of constants
 # PostgreSQL would turn NOT EXISTS into a join that reads all results for each page.
 _NOT_ENDED = "(SELECT 1 FROM results WHERE service = evidence.service AND task_id = evidence.task_id) IS NULL"
 # A page is a range of ids of the account, and only its rows are read, also if nearly all stored tasks are terminal.
-_IN_ACCOUNT = "service = :service AND account = :account"
-_END_OF_PAGE = f"SELECT id FROM evidence WHERE {_IN_ACCOUNT} AND id > :after ORDER BY id LIMIT 1 OFFSET :size - 1"  # noqa: S608
+_END_OF_PAGE = f"""
+    SELECT id FROM evidence {_OF_ACCOUNT.format("evidence")} AND id > :after ORDER BY id LIMIT 1 OFFSET :size - 1
+"""  # noqa: S608 - made of constants
 _OLDEST, _NEWEST = (
     f"""
         SELECT id FROM orders
-        WHERE {_IN_ACCOUNT} AND stage = :stage AND id {is_later} :after AND created_at >= :since
+        {_OF_ACCOUNT.format("orders")} AND stage = :stage AND id {is_later} :after AND created_at >= :since
         ORDER BY id {direction} LIMIT :size
     """  # noqa: S608 - made of constants
     for is_later, direction in ((">", "ASC"), ("<", "DESC"))
@@ -144,11 +145,11 @@ _NEXT_ACCOUNT = """
     SELECT service, account FROM orders WHERE (service, account) > (:service, :account)
     ORDER BY service, account LIMIT 1
 """
-_ROW = f"SELECT id FROM orders {_OF_ORDER.format('orders')}"  # noqa: S608 - made of constants
+_FIND_ROW = f"SELECT id FROM orders {_OF_ORDER.format('orders')}"  # noqa: S608 - made of constants
 _OF_ROWS = _OF_ACCOUNT + " AND {0}.order_id IN (SELECT order_id FROM orders WHERE id IN ({rows}))"  # noqa: S608
 _RUNNING = f"""
     SELECT order_id, task_id, at FROM evidence
-    WHERE {_IN_ACCOUNT} AND id > :after AND id <= :until
+    {_OF_ACCOUNT.format("evidence")} AND id > :after AND id <= :until
     AND outcome = 'accepted' AND task_id <> '' AND {_NOT_ENDED} ORDER BY id
 """  # noqa: S608 - made of constants
 _LAST_ID = 2**63 - 1
@@ -165,21 +166,22 @@ _SET_STAGE = f"""
         ) THEN 'ended' ELSE :state END
 """  # noqa: S608 - made of constants
 _SET_STAGE_OF_ORDER = f"{_SET_STAGE} {_OF_ORDER.format('orders')}"
-_HAS_TASK = "FROM evidence WHERE service = :service AND task_id = :task_id AND outcome = 'accepted'"
+_FROM_RECEIPTS_OF_TASK = "FROM evidence WHERE service = :service AND task_id = :task_id AND outcome = 'accepted'"
 _SET_STAGE_OF_TASK = f"""
-    {_SET_STAGE} WHERE service = :service AND (account, order_id) IN (SELECT account, order_id {_HAS_TASK})
+    {_SET_STAGE} WHERE service = :service AND (account, order_id) IN (SELECT account, order_id {_FROM_RECEIPTS_OF_TASK})
 """
 # A 429 in the future was received before the clock was set back: it pauses nothing.
-_HELD = f"""
+_COUNT_HELD_SLOTS = f"""
     SELECT count(*) AS used, (
-        SELECT max(retry_at) FROM evidence WHERE {_IN_ACCOUNT} AND retry_at > :since AND at <= :latest
+        SELECT max(retry_at) FROM evidence
+        {_OF_ACCOUNT.format("evidence")} AND retry_at > :since AND at <= :latest
     ) AS retry_at
-    FROM (SELECT 1 FROM attempts WHERE {_IN_ACCOUNT} AND counted_at > :since LIMIT :limit) AS held
+    FROM (SELECT 1 FROM attempts {_OF_ACCOUNT.format("attempts")} AND counted_at > :since LIMIT :limit) AS held
 """  # noqa: S608 - made of constants
 _MAY_HOLD_A_SLOT = f"""
     SELECT attempts.order_id, attempts.n, sent_at, deadline_at, outcome, at, answered, counted_at
     FROM attempts {_LATEST_EVIDENCE}
-    WHERE attempts.service = :service AND attempts.account = :account AND counted_at > :since
+    {_OF_ACCOUNT.format("attempts")} AND counted_at > :since
 """  # noqa: S608 - made of constants
 
 
@@ -239,7 +241,7 @@ def find_orders(db: Database, which: OrderFilter, after: int | None, size: int) 
 
 def find_row(db: Database, ref: OrderRef) -> int | None:
     """Return the row of an order, or None."""
-    row = db.execute(_ROW, asdict(ref)).fetchone()
+    row = db.execute(_FIND_ROW, asdict(ref)).fetchone()
     return None if row is None else int(row["id"])
 
 
@@ -275,7 +277,7 @@ def _page_parameters(service: str, account: str, after: int, until: int | None) 
 
 def read_owner(db: Database, ref: OrderRef, task_id: str) -> OrderRef | None:
     """Return the name of another order, of any account of the service, whose receipt is this task."""
-    row = db.execute(_OWNER, asdict(ref) | {"task_id": _text(task_id)}).fetchone()
+    row = db.execute(_OWNER, asdict(ref) | {"task_id": escape_text(task_id)}).fetchone()
     return None if row is None else OrderRef(service=ref.service, account=row["account"], order_id=row["order_id"])
 
 
@@ -316,7 +318,7 @@ def read_turn(db: Database, service: str, account: str, pacing: Pacing, now: dat
     since = _micros(now - timedelta(seconds=pacing.window) - SLOT_MARGIN)
     parameters = {"service": service, "account": account, "since": since}
     latest = _micros(now + SET_BACK)
-    row = db.execute(_HELD, parameters | {"latest": latest, "limit": pacing.limit}).fetchone()
+    row = db.execute(_COUNT_HELD_SLOTS, parameters | {"latest": latest, "limit": pacing.limit}).fetchone()
     retry_at = _optional_at(row["retry_at"])
     if row["used"] < pacing.limit:
         return Turn(pacing.limit - row["used"], 0.0).with_pause(retry_at, now)
@@ -326,7 +328,7 @@ def read_turn(db: Database, service: str, account: str, pacing: Pacing, now: dat
         counted_at = attempt.correct_counted_at(stored_at, now)
         if counted_at != stored_at:
             name = {"service": service, "account": account, "order_id": row["order_id"], "n": attempt.n}
-            db.execute(_COUNT, name | {"counted_at": _micros(counted_at)})
+            db.execute(_SET_COUNTED_AT, name | {"counted_at": _micros(counted_at)})
         holds.append(make_hold(counted_at, pacing, now, is_open=attempt.evidence is None))
     return compute_turn(holds, pacing, now).with_pause(retry_at, now)
 
@@ -352,9 +354,9 @@ def add_evidence(db: Database, before: Order, after: Order) -> Order:
         if new.evidence is not None and new.evidence is not old.evidence:
             attempt = asdict(after.ref) | {"n": new.n}
             db.execute(_ADD_EVIDENCE, attempt | _to_row(new.evidence))
-            db.execute(_COUNT, attempt | {"counted_at": _to_column(new.counted_at)})
+            db.execute(_SET_COUNTED_AT, attempt | {"counted_at": _to_column(new.counted_at)})
             for candidate in new.evidence.candidates:
-                db.execute(_ADD_CANDIDATE, attempt | {"task_id": _text(candidate)})
+                db.execute(_ADD_CANDIDATE, attempt | {"task_id": escape_text(candidate)})
     if after is not before:
         store_stage(db, after)
     return after
@@ -380,7 +382,7 @@ def add_results(db: Database, service: str, results: Iterable[TaskResult]) -> No
 
 def is_claimed(db: Database, ref: OrderRef, task_id: str) -> bool:
     """Return whether the task is a candidate of another order of the account, or the receipt of another order."""
-    parameters = asdict(ref) | {"task_id": _text(task_id)}
+    parameters = asdict(ref) | {"task_id": escape_text(task_id)}
     return db.execute(_IS_CANDIDATE, parameters).fetchone() is not None or read_owner(db, ref, task_id) is not None
 
 
@@ -405,7 +407,7 @@ def _to_row(record: Attempt | Closing | Evidence | Order | TaskResult) -> dict[s
 def _to_column(value: object) -> object:
     match value:
         case str():
-            return _text(value)
+            return escape_text(value)
         case datetime():
             return _micros(value)
         case tuple():
@@ -445,12 +447,6 @@ def _balance(text: str | None) -> Balance | None:
         return None
     data = json.loads(text)
     return Balance(at=_at(data["at"]), numbers=data["numbers"])
-
-
-def _text(text: str) -> str:
-    """Return the text with lone surrogates and NUL escaped (``\\udc80``, ``\\0``): JSON can contain them, but SQLite
-    rejects the former and PostgreSQL both."""
-    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
 
 
 #: How columns are read whose values are not those of the fields.

@@ -102,7 +102,9 @@ class SqliteJournal(SqlJournal):
 
     async def _run(self, operation: Callable[[LockedConnection], T]) -> T:
         """Carry out the operation. If the caller is cancelled, it is carried out completely or not at all."""
-        if self._thread is not None and self._thread.process != os.getpid():
+        # Without the lock, which is held for good in a child that was forked while another thread held it.
+        thread = self._thread
+        if thread is not None and thread.process != os.getpid():
             problem = "it was used before this process was forked; make a new client with a new journal after the fork"
             raise self._file.make_error(problem)
         with self._lock:  # so that aclose cannot end the thread between these lines
