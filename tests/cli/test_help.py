@@ -54,7 +54,7 @@ def test_the_exit_codes_are_listed_once_and_those_of_cassettes_apart(helps):
 
 
 def test_the_documentation_lists_the_same_exit_codes():
-    page = (ROOT / "docs" / "command-line.md").read_text("utf-8")
+    page = (ROOT / "docs" / "reference" / "command-line.md").read_text("utf-8")
     assert [code for code, meaning in EXIT_CODES if f"| {code} | {meaning} |\n" not in page] == []
 
 

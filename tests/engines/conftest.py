@@ -20,6 +20,11 @@ from vidgen_async.sandbox import ReceivedCreate, ReceivedRequest, Sandbox
 __all__ = ["small_videos"]
 
 
+def pytest_ignore_collect(config: pytest.Config) -> bool | None:
+    """Import these tests only where they are wanted: they need what the extra test-engines installs."""
+    return True if "not needs_engines" in config.option.markexpr else None
+
+
 @frozen
 class Service:
     """A sandbox whose clock is stopped until the test advances it, and what it has received."""
