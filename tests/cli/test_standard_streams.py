@@ -196,6 +196,7 @@ LED_TO = """
 """
 
 
+@pytest.mark.needs_dev
 @pytest.mark.slow
 def test_a_process_with_failing_output_exits_with_its_own_exit_code(service, here, data_home, tmp_path):
     paid = ("create", "x", "--model", "gen-2.0", "--order-id")

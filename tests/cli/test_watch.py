@@ -186,6 +186,7 @@ async def test_after_the_live_view_the_count_and_the_failures_stay(capsys):
     ]
 
 
+@pytest.mark.needs_dev
 @pytest.mark.slow
 async def test_the_live_view_shows_a_pause_and_failed_polls_and_warnings_come_after_it(caplog):
     screen, file = on_a_terminal(width=120)

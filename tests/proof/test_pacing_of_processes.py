@@ -42,6 +42,7 @@ async def test_four_processes_on_one_journal_never_exceed_the_limit_of_the_servi
     check(limited.record, limited.journal, told=told)
 
 
+@pytest.mark.needs_dev
 @pytest.mark.slow
 async def test_four_processes_with_separate_journals_exceed_the_limit_so_the_service_detects_it(limited, tmp_path):
     workers = [

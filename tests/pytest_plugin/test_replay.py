@@ -322,6 +322,7 @@ def test_a_failing_test_has_no_second_error_and_its_report_shows_the_miss(projec
     assert f"test_one.json has no interaction for GET {BASE_URL}/models" in ran.text
 
 
+@pytest.mark.needs_dev
 @pytest.mark.slow
 def test_the_sandbox_needs_no_pyav(project):
     """In a process of its own, which has not imported it."""

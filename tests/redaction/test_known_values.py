@@ -125,6 +125,7 @@ KINDS = {
 }
 
 
+@pytest.mark.needs_dev
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [*(kind for kind in KINDS if kind != "escapes"), pytest.param("escapes", marks=pytest.mark.needs_dev)]

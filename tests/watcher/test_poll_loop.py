@@ -87,6 +87,7 @@ async def test_after_the_event_loop_was_blocked_there_is_no_burst(
     assert all(b - a >= 60.0 for moments in times.values() for a, b in pairwise(moments))
 
 
+@pytest.mark.needs_dev
 @pytest.mark.slow
 async def test_short_stalls_of_the_event_loop_delay_few_polls_and_omit_hardly_any(
     make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock
