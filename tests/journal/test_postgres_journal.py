@@ -210,8 +210,9 @@ class Proxy:
 async def proxy(server: PostgresServer) -> AsyncIterator[Proxy]:
     with TemporaryDirectory(prefix="vidgen-") as directory:
         proxy = Proxy(Path(directory), server.directory / SOCKET)
-        async with await asyncio.start_unix_server(proxy.serve, proxy.directory / SOCKET):
-            yield proxy
+        listening = await asyncio.start_unix_server(proxy.serve, proxy.directory / SOCKET)
+        yield proxy
+        listening.close()  # the connection of a lock may outlive its journal, so this waits for none
 
 
 async def test_a_commit_whose_answer_is_lost_may_have_been_carried_out(open_journal, proxy):
