@@ -32,9 +32,9 @@ _Connection: TypeAlias = psycopg.Connection[DictRow]
 _SERVER_LIMITS = {"lock_timeout": 0.7, "statement_timeout": 0.8, "transaction_timeout": 0.9}
 #: Seconds after which the server ends a transaction whose process was stopped, so that it holds no lock for longer.
 _IDLE_LIMIT = 10
-#: The version of PostgreSQL from which it limits the duration of transactions; of an older one, only the keepalives of
-#: TCP end a transaction whose network was lost before a statement was sent completely.
-_HAS_TRANSACTION_TIMEOUT = 170000
+#: The first version of PostgreSQL that limits the duration of transactions. In an older one, only the keepalives of TCP
+#: end a transaction whose network was lost before a statement was sent completely.
+_FIRST_WITH_TRANSACTION_TIMEOUT = 170000
 
 _BEGIN_TO_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 #: After it has waited for a lock, a transaction reads what others have committed meanwhile.
@@ -204,7 +204,7 @@ class Connections:
             "client_min_messages": "warning",
         }
         limits = {name: str(round(self._time_limit * part * 1000)) for name, part in _SERVER_LIMITS.items()}
-        if connection.info.server_version < _HAS_TRANSACTION_TIMEOUT:
+        if connection.info.server_version < _FIRST_WITH_TRANSACTION_TIMEOUT:
             # (A transaction that is cut off in the middle of a pipeline is not idle.)
             del limits["transaction_timeout"]
         settings |= limits
@@ -223,7 +223,7 @@ class Connections:
             lost.close()
         connection = connect(self._dsn, timeout=self._time_limit)
         connection.add_notice_handler(self._handle_notice)
-        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # to read the version after a lock
+        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # that of connection.transaction()
         try:
             with time_limit(connection, self._time_limit):
                 self._check_server(connection)

@@ -85,7 +85,7 @@ class PostgresJournal(SqlJournal):
         self._begins = 0
         """Number of calls of :meth:`begin` under way."""
         self._without_outcome: set[tuple[OrderRef, int]] = set()
-        """The attempts that were begun by this journal."""
+        """The attempts that were begun by this journal and have no outcome yet: they need the lock."""
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._read_time = read_time
@@ -132,7 +132,7 @@ class PostgresJournal(SqlJournal):
         has no outcome, because another client sends it or its answer was not awaited, the connection of the lock stays
         open, until the process ends at the latest.
         """
-        self._closings += 1
+        self._times_closed += 1
         with self._lock:
             connections, self._connections = self._connections, None
         if connections is not None and self._process == os.getpid():
@@ -144,10 +144,6 @@ class PostgresJournal(SqlJournal):
             is_used = self._connections is not None or self._begins or self._without_outcome
             if self._session_lock is not None and not is_used and self._process == os.getpid():
                 self._session_lock.close()
-
-    def _make_error(self, problem: str) -> JournalError:
-        message = f"the journal {self._name} could not be used: {problem}. Nothing was written."
-        return JournalError(message)
 
     async def _read(self, operation: Callable[[Database], T]) -> T:
         return await self._run(operation, None)
@@ -177,7 +173,10 @@ class PostgresJournal(SqlJournal):
                     read_time=self._read_time,
                 )
             elif self._process != os.getpid():
-                problem = "it was used before this process was forked; make a new client with a new journal after it"
-                raise self._make_error(problem)
+                message = (
+                    f"the journal {self._name} could not be used: it was used before this process was forked; make a "
+                    "new client with a new journal after it. Nothing was written."
+                )
+                raise JournalError(message)
             future = submit(self._connections)
         return await asyncio.wrap_future(future)

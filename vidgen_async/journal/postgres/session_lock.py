@@ -23,7 +23,8 @@ from vidgen_async.journal.postgres.time_limit import time_limit
 
 logger = logging.getLogger(__name__)
 
-#: Seconds for which a create waits for the connection of the lock; libpq allows no less.
+#: Seconds for which a create waits for the connection of the lock, for each host of the connection string; libpq allows
+#: no less.
 _TIME_LIMIT = 2.0
 #: Seconds before a lock that could not be acquired is requested again.
 _PAUSE = 10.0
@@ -82,10 +83,10 @@ class SessionLock:
         self._last_problem = ""
 
     def hold(self) -> None:
-        """Acquire the lock, unless it is held or could not be acquired a few seconds ago.
+        """Acquire the lock, unless it is held, or could not be acquired less than ten seconds ago.
 
         Without the lock, attempts are recorded without a session, so that nothing depends on it: this method raises no
-        errors, and returns after a few seconds at most.
+        errors, and waits for two seconds at most for each host of the connection string.
         """
         with self._mutex:
             if self._connection is not None and _is_alive(self._connection):
@@ -110,7 +111,7 @@ class SessionLock:
             self._dsn,
             timeout=_TIME_LIMIT,
             application_name="vidgen session lock",
-            connect_timeout=round(_TIME_LIMIT),
+            connect_timeout=round(_TIME_LIMIT),  # whatever the connection string has
             # So that no network forgets the idle connection, and its loss is noticed here too.
             keepalives_idle=15,
             keepalives_interval=5,
@@ -158,7 +159,8 @@ def _close(connection: psycopg.Connection[DictRow], process: int) -> None:
 
 
 def _is_alive(connection: psycopg.Connection[DictRow]) -> bool:
-    """Return whether the server has not closed the connection. It is asked only if it has sent something."""
+    """Return whether the server has not closed the connection. The server is asked only if data, or the end of the
+    connection, has arrived."""
     try:
         with selectors.DefaultSelector() as selector:
             selector.register(connection.fileno(), selectors.EVENT_READ)

@@ -38,7 +38,7 @@ class SqlJournal(ABC):
     """
 
     durable = True
-    _closings = 0
+    _times_closed = 0
     """Number of calls of :meth:`aclose`."""
 
     @abstractmethod
@@ -157,7 +157,7 @@ class SqlJournal(ABC):
             order = queries.read_order(db, ref)
             return [] if order is None else [order], None
 
-        orders, _ = await self._read_as_of(read, now, ref.service, ref.account)
+        orders, _ = await self._read_page_as_of(read, now, ref.service, ref.account)
         return orders[0] if orders else None
 
     async def list(
@@ -173,11 +173,11 @@ class SqlJournal(ABC):
         limit: int | None = None,
         newest_first: bool = False,
     ) -> list[Order]:
-        accepted_states = None if states is None else frozenset(states)
+        wanted = None if states is None else frozenset(states)
         which = queries.OrderFilter(
             service=service,
             account=account,
-            states=accepted_states,
+            states=wanted,
             is_terminal=is_terminal,
             since=since,
             newest_first=newest_first,
@@ -190,16 +190,16 @@ class SqlJournal(ABC):
 
         listed: list[Order] = []
         row = None if after is None else await self._find_row(service, account, after)
-        closings = self._closings
+        times_closed = self._times_closed
         try:
             while limit is None or len(listed) < limit:
-                orders, row = await self._read_as_of(read, now, service, account)
+                orders, row = await self._read_page_as_of(read, now, service, account)
                 orders = orders[::-1] if newest_first else orders
-                listed += [order for order in orders if is_listed(order, accepted_states, is_terminal)]
+                listed += [order for order in orders if is_listed(order, wanted, is_terminal)]
                 if row is None:
                     break
         finally:
-            if closings != self._closings:  # these pages have opened it again; other clients can do so too
+            if times_closed != self._times_closed:  # these pages have opened it again; other clients can do so too
                 await self.aclose()
         return listed
 
@@ -222,7 +222,7 @@ class SqlJournal(ABC):
 
         return await self._read(operation)
 
-    async def _read_as_of(self, read: Callable[[Database], _Page], now: datetime, *locked: str) -> _Page:
+    async def _read_page_as_of(self, read: Callable[[Database], _Page], now: datetime, *locked: str) -> _Page:
         """Return the orders as of ``now``. Something is written only if a deadline has passed or a sender has ended."""
 
         def look(db: Database) -> tuple[_Page, bool]:

@@ -88,7 +88,7 @@ class SqliteJournal(SqlJournal):
 
         It can be called several times. An operation after that opens the file again.
         """
-        self._closings += 1
+        self._times_closed += 1
         with self._lock:
             thread, self._thread = self._thread, None
         if thread is not None and thread.process == os.getpid():
