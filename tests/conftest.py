@@ -2,6 +2,9 @@
 
 import logging
 import os
+from pathlib import Path
+
+import pytest
 
 from tests.postgres import VARIABLE as POSTGRES
 
@@ -12,6 +15,17 @@ NOT_FOR_TESTS = (
     *("NO_COLOR", "FORCE_COLOR", "COLORTERM", "COLUMNS", "LINES", "TTY_COMPATIBLE", "TTY_INTERACTIVE"),
     *("HTTP_PROXY", "http_proxy", "WS_PROXY", "ws_proxy"),
 )
+
+#: Tests that import what only an extra installs, with their mark.
+IMPORTING = {"engines": "needs_engines", "benchmarks/test_rows.py": "needs_dev"}
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import such tests only where they are wanted; there they fail if the extra is not installed."""
+    mark = IMPORTING.get(collection_path.relative_to(Path(__file__).parent).as_posix())
+    wanted = config.option.markexpr
+    is_left_out = mark is not None and wanted and (mark not in wanted or f"not {mark}" in wanted)
+    return True if is_left_out else None
 
 
 def pytest_sessionstart() -> None:

@@ -10,21 +10,23 @@ from importlib import import_module
 import pytest
 from attrs import evolve
 
-from benchmarks import creates, downloads, imports, uploads
+from benchmarks import cassette_recorders as recorders
+from benchmarks import (
+    cassettes,
+    creates,
+    downloads,
+    imports,
+    journal,
+    journal_peers,
+    lists,
+    postgres,
+    uploads,
+    waiting_jobs,
+)
 from benchmarks.media_service import MEGABYTE, running_media_service, statuses
 from benchmarks.results import Scale
 from tests.journal.conftest import rows
 from vidgen_async.journal.sqlite.file import JournalFile
-
-for needed in ("aiosqlite", "cassetter", "httpx", "vcr"):
-    pytest.importorskip(needed)
-cassettes = pytest.importorskip("benchmarks.cassettes")
-recorders = pytest.importorskip("benchmarks.cassette_recorders")
-journal = pytest.importorskip("benchmarks.journal")
-journal_peers = pytest.importorskip("benchmarks.journal_peers")
-lists = pytest.importorskip("benchmarks.lists")
-postgres = pytest.importorskip("benchmarks.postgres")
-waiting_jobs = pytest.importorskip("benchmarks.waiting_jobs")
 
 pytestmark = pytest.mark.needs_dev
 

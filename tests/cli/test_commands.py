@@ -104,6 +104,7 @@ def test_a_wrong_key_is_exit_code_4_and_is_not_shown(here, monkeypatch):
     assert "not-the-right-key" not in err
 
 
+@pytest.mark.needs_dev
 @pytest.mark.slow
 def test_a_refused_connection_is_exit_code_3(here, service):
     code, _, err = here(*BOAT, "-o", "boat.mp4", "--base-url", "http://127.0.0.1:9/openapi/v1")

@@ -90,6 +90,7 @@ def test_a_table_fits_the_real_terminal(service, tmp_path):
     assert lines[0] == "tierb-video-345b30093bb2"
 
 
+@pytest.mark.needs_dev
 @pytest.mark.slow
 def test_the_sandbox_prints_its_variables_logs_requests_and_stops_cleanly(vidgen):
     sandbox = vidgen("sandbox", "--speed", "100")

@@ -165,6 +165,8 @@ UNENCRYPTED = "is http://: the API key is sent unencrypted"
 NO_PREFIX = "does not end in /openapi/v1"
 
 
+@pytest.mark.needs_dev
+@pytest.mark.slow
 @pytest.mark.parametrize(("source", "flags"), [("option", ("--json",)), ("environment", ("--debug",))])
 def test_a_warning_about_the_base_url_is_shown_once(here, service, source, flags, monkeypatch):
     service.add_fault("videos.create", Fault.close_after_body())

@@ -87,6 +87,7 @@ async def test_a_refusal_is_rejected_and_one_post(service, status):
     assert service.creates[0].idempotency_key == service.creates[1].idempotency_key
 
 
+@pytest.mark.needs_dev
 @pytest.mark.slow
 async def test_a_refused_connection_is_proven_not_sent_and_the_order_goes_out_later(service):
     async with quick(service) as client:

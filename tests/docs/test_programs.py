@@ -204,6 +204,7 @@ async def test_the_web_app_answers_each_outcome_of_an_order(service, caplog):
         assert len(service.creates) == received
 
 
+@pytest.mark.needs_dev
 @pytest.mark.slow
 @pytest.mark.usefixtures("environment")
 async def test_the_web_app_does_not_keep_a_browser_waiting_behind_a_pause(service):

@@ -1,63 +1,27 @@
 """The recipes of examples/queues/ as processes of their own, against a sandbox in this one."""
 
-import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from attrs import frozen
 
 from tests.client.conftest import small_videos
-from tests.engines.processes import LIMIT, QUEUES, Workers, open_workers, running_redis
+from tests.engines.processes import QUEUES, Workers, open_workers, running_redis
 from tests.postgres import any_server, new_database
+from tests.stopped_sandbox import Service, stopped_sandbox
 from vidgen_async import Client
-from vidgen_async.sandbox import ReceivedCreate, ReceivedRequest, Sandbox
 
 __all__ = ["small_videos"]
 
 
-def pytest_ignore_collect(config: pytest.Config) -> bool | None:
-    """Import these tests only where they are wanted: they need what the extra test-engines installs."""
-    marks = config.option.markexpr
-    return True if marks and ("not needs_engines" in marks or "needs_engines" not in marks) else None
-
-
-@frozen
-class Service:
-    """A sandbox whose clock is stopped until the test advances it, and what it has received."""
-
-    sandbox: Sandbox
-    _received: asyncio.Event
-
-    async def until(self, is_true: Callable[[ReceivedRequest], bool]) -> ReceivedRequest:
-        """The first request of which this is true, as soon as it is."""
-        async with asyncio.timeout(LIMIT):
-            while True:
-                self._received.clear()
-                for request in self.sandbox.requests:
-                    if is_true(request):
-                        return request
-                await self._received.wait()
-
-    async def until_create(self) -> ReceivedRequest:
-        """The first create, when its headers have arrived."""
-        return await self.until(lambda request: request.op == "videos.create")
-
-    @property
-    def creates(self) -> Sequence[ReceivedCreate]:
-        """The POSTs of all creates, whatever the answer."""
-        return self.sandbox.creates
-
-
 @pytest.fixture
 async def service(small_videos: None) -> AsyncIterator[Service]:
-    received = asyncio.Event()
-    async with Sandbox(speed=0, on_request=lambda _: received.set()) as sandbox:
-        yield Service(sandbox, received)
+    async with stopped_sandbox() as service:
+        yield service
 
 
 @pytest.fixture(scope="session")

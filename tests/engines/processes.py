@@ -16,10 +16,9 @@ from pathlib import Path
 from attrs import field, frozen, mutable
 
 from tests.signals import accept_signals
+from tests.stopped_sandbox import LIMIT
 
 QUEUES = Path(__file__).resolve().parents[2] / "examples" / "queues"
-#: Seconds for anything that happens in a few seconds on an idle machine.
-LIMIT = 60.0
 
 
 async def until(condition: Callable[[], Awaitable[object]], *, limit: float = LIMIT) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from tests.engines.conftest import Service
 from tests.engines.processes import QUEUES, Worker, Workers, until
+from tests.stopped_sandbox import Service
 from vidgen_async import Client
 from vidgen_async.sandbox import Fault, Sandbox
 

@@ -10,8 +10,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.engines.conftest import Service
 from tests.engines.processes import Worker, Workers, find_port, until
+from tests.stopped_sandbox import Service
 from vidgen_async import Client
 from vidgen_async.sandbox import Fault
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.engines.conftest import Service
+from tests.engines.outcomes import answer_stopped_worker, check_video
 from tests.engines.processes import QUEUES, Worker, Workers, until
+from tests.stopped_sandbox import Service
 from vidgen_async import Client
 from vidgen_async.sandbox import Fault
 
@@ -94,10 +95,7 @@ async def test_a_worker_killed_after_the_receipt_is_replaced_by_one_that_gets_th
     await start()
 
     await until_status(app, "succeeded")
-    (create,) = service.creates
-    order = await operator.orders.get("order-1")
-    assert order.receipt.task_id == create.task_id
-    assert (workers.directory / "order-1.mp4").read_bytes()[4:8] == b"ftyp"
+    await check_video(service, operator, (workers.directory / "order-1.mp4").read_bytes())
 
 
 async def test_a_worker_that_is_stopped_during_a_create_stores_its_receipt_and_returns_the_job(
@@ -109,13 +107,7 @@ async def test_a_worker_that_is_stopped_during_a_create_stores_its_receipt_and_r
     await service.until_create()
     stopped.send(signal.SIGTERM)
     await until_status(app, "todo")
-    assert (await operator.orders.get("order-1")).state == "sending"
-
-    service.sandbox.clock.advance(1)
-
-    assert await stopped.wait() == 0
-    assert (await operator.orders.get("order-1")).state == "accepted"
-    service.sandbox.clock.advance(4)
+    await answer_stopped_worker(service, operator, stopped)
     await start()
     await until_status(app, "succeeded")
     assert len(service.creates) == 1

@@ -17,7 +17,8 @@ import pytest
 import pytest_asyncio
 from attrs import define, evolve, field
 
-from vidgen_async.sandbox import ReceivedRequest, Sandbox
+from tests.stopped_sandbox import Service, stopped_sandbox
+from vidgen_async.sandbox import Sandbox
 from vidgen_async.sandbox.media import render_cache
 from vidgen_async.sandbox.media.renderer import render
 
@@ -32,24 +33,6 @@ COMMANDS = {
 #: Seconds for anything that happens in milliseconds.
 LIMIT = 20
 in_module = pytest_asyncio.fixture(loop_scope="module")
-
-
-@define
-class Service:
-    """A sandbox whose clock is stopped until the test advances it, and what it has received."""
-
-    sandbox: Sandbox
-    _received: asyncio.Event
-
-    async def until(self, is_true: Callable[[ReceivedRequest], bool]) -> ReceivedRequest:
-        """The first request of which this is true, as soon as it is."""
-        async with asyncio.timeout(LIMIT):
-            while True:
-                self._received.clear()
-                for request in self.sandbox.requests:
-                    if is_true(request):
-                        return request
-                await self._received.wait()
 
 
 @define
@@ -176,9 +159,8 @@ async def service(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Service]:
         "find_renderer",
         lambda: lambda film, stopped: render(evolve(film, width=64, height=64), stopped),
     )
-    received = asyncio.Event()
-    async with Sandbox(speed=0, on_request=lambda _: received.set()) as sandbox:
-        yield Service(sandbox, received)
+    async with stopped_sandbox() as service:
+        yield service
 
 
 @in_module

@@ -1,6 +1,6 @@
 """A service that writes down what reaches it, and workers on one journal, all of them processes."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,12 @@ from tests.proof.lossy_network import LossyNetwork, lossy_network
 from tests.proof.processes import Forker, Processes, connect
 
 __all__ = ["postgres", "small_videos", "tmp_path"]
+
+
+@pytest.fixture
+def on_arrival() -> list[Callable[[], object]]:
+    """Called when the head of a create has arrived: its attempt is in the journal, and its outcome is not."""
+    return []
 
 
 @pytest.fixture(scope="session")

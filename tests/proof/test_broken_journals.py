@@ -34,12 +34,6 @@ Struck: TypeAlias = tuple[Client, "asyncio.Future[Receipt]"]
 
 
 @pytest.fixture
-def on_arrival() -> list[Callable[[], object]]:
-    """Called when the head of a create has arrived: its attempt is in the journal, and its outcome is not."""
-    return []
-
-
-@pytest.fixture
 async def service(on_arrival) -> AsyncIterator[Sandbox]:
     def arrived(request: ReceivedRequest) -> None:
         if request.op == "videos.create" and not request.is_over:

@@ -30,12 +30,6 @@ MakeClient: TypeAlias = Callable[..., Client]
 
 
 @pytest.fixture
-def on_arrival() -> list[Callable[[], object]]:
-    """Called when the head of a create has arrived: its attempt is in the journal, and its outcome is not."""
-    return []
-
-
-@pytest.fixture
 async def service(on_arrival) -> AsyncIterator[Sandbox]:
     def arrived(request: ReceivedRequest) -> None:
         while request.op == "videos.create" and on_arrival:

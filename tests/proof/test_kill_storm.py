@@ -7,7 +7,7 @@ import pytest
 
 from tests.proof.processes import LATER, REFUSALS, Processes, Worker, check, on_disk, on_each_journal
 
-ORDERS, KILLS, SIDE_BY_SIDE = 150, 12, 6
+ORDERS, KILLS, SIDE_BY_SIDE = 210, 12, 6
 #: How the first and the second POST of an order fare, and how many of a hundred orders fare so.
 PLANS = {
     "ok": 50,

@@ -47,6 +47,7 @@ async def exported(base_url: str, journal: str) -> tuple[bytes, bytes]:
     return await program.communicate()
 
 
+@pytest.mark.needs_dev
 @pytest.mark.slow
 async def test_no_outcome_of_an_order_writes_the_key_to_disk_or_to_a_log(on_service, tmp_path):
     log = tmp_path / "debug.log"

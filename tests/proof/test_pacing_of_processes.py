@@ -30,6 +30,7 @@ def most_in_a_window(record: Record) -> int:
     return max(n + 1 - bisect_left(times, at - WINDOW) for n, at in enumerate(times))
 
 
+@pytest.mark.needs_dev
 @pytest.mark.slow
 async def test_four_processes_on_one_journal_never_exceed_the_limit_of_the_service(limited):
     workers = await limited.start_together(map(lanes, range(PROCESSES)), pacing=PACING)

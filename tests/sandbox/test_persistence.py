@@ -439,6 +439,7 @@ def start(state):
             process.kill()
 
 
+@pytest.mark.needs_dev
 @pytest.mark.slow
 async def test_after_a_kill_every_accepted_create_is_restored_with_its_task_charge_and_key(session, start):
     """One process for all that comes before the kill, and one for all that comes after it."""
