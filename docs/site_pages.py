@@ -87,7 +87,7 @@ def list_rules() -> str:
     lines = []
     for number, title in SECTIONS.items():
         level = "#" * (2 + number.count("."))
-        lines += [f"({'section-' + number})=", f"{level} {number} {title}", ""]
+        lines += [f"(section-{number})=", f"{level} {number} {title}", ""]
         rules = [
             (name.removeprefix(f"{number} "), rule)
             for name, rule in RULES.items()

@@ -265,14 +265,12 @@ def read_orders(db: Database, service: str, account: str, rows: Sequence[int]) -
 
 def read_running(db: Database, service: str, account: str, after: int, until: int | None) -> list[RunningTask]:
     """Return the account's tasks of the page that are not known to be terminal."""
+    last = _LAST_ID if until is None else until
+    parameters = {"service": service, "account": account, "after": after, "until": last}
     return [
         RunningTask(task_id=row["task_id"], order_id=row["order_id"], accepted_at=_at(row["at"]))
-        for row in db.execute(_RUNNING, _page_parameters(service, account, after, until))
+        for row in db.execute(_RUNNING, parameters)
     ]
-
-
-def _page_parameters(service: str, account: str, after: int, until: int | None) -> dict[str, str | int]:
-    return {"service": service, "account": account, "after": after, "until": _LAST_ID if until is None else until}
 
 
 def read_owner(db: Database, ref: OrderRef, task_id: str) -> OrderRef | None:
