@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from attrs import asdict, evolve, fields, frozen
+from attrs import asdict, fields, frozen
 
 from vidgen_async.journal.base import escape_text
 from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn, compute_turn, make_hold
@@ -296,12 +296,10 @@ def _read(db: Database, where: str, parameters: Mapping[str, str | int]) -> list
     for row in result_rows:
         results[row["order_id"]].append(_from_row(TaskResult, row))
     return [
-        Order(
+        _from_row(
+            Order,
+            row,
             ref=OrderRef(service=service, account=account, order_id=row["order_id"]),
-            idempotency_key=row["idempotency_key"],
-            body=row["body"],
-            created_at=_at(row["created_at"]),
-            local_images=json.loads(row["local_images"]),
             attempts=tuple(attempts[row["order_id"]]),
             closing=closings.get(row["order_id"]),
             results=tuple(results[row["order_id"]]),
@@ -386,7 +384,7 @@ def is_claimed(db: Database, ref: OrderRef, task_id: str) -> bool:
 
 def _attempt(row: Row) -> Attempt:
     evidence = None if row["outcome"] is None else _from_row(Evidence, row)
-    return evolve(_from_row(Attempt, row), evidence=evidence)
+    return _from_row(Attempt, row, evidence=evidence)
 
 
 def _attempt_for_pacing(row: Row) -> Attempt:
@@ -420,11 +418,12 @@ def _to_column(value: object) -> object:
             return value
 
 
-def _from_row(kind: type[T], row: Row) -> T:
-    """Return the record whose fields are in the columns of the same names."""
+def _from_row(kind: type[T], row: Row, **others: object) -> T:
+    """Return the record whose fields are in the columns of the same names, and in ``others``."""
     values = {name: row[name] for name in _COLUMNS[kind]}
     return kind(
-        **{name: _FROM_COLUMN[name](value) if name in _FROM_COLUMN else value for name, value in values.items()}
+        **{name: _FROM_COLUMN[name](value) if name in _FROM_COLUMN else value for name, value in values.items()},
+        **others,
     )
 
 
@@ -454,9 +453,11 @@ _FROM_COLUMN: Mapping[str, Callable[[Any], Any]] = {
     "balance_after": _balance,
     "balance_before": _balance,
     "candidates": lambda text: tuple(json.loads(text)),
+    "created_at": _at,
     "deadline_at": _at,
     "extra": json.loads,
     "headers": lambda text: tuple(map(tuple, json.loads(text))),
+    "local_images": json.loads,
     "outcome": AttemptOutcome,
     "retry_at": _optional_at,
     "sent_at": _at,
