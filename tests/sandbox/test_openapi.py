@@ -2,7 +2,8 @@
 
 import json
 import re
-from typing import Any
+from importlib.resources import files
+from typing import Any, get_args
 
 import pytest
 from attrs import fields
@@ -10,8 +11,9 @@ from attrs import fields
 from vidgen_async.sandbox.create_validation import CreateFields
 from vidgen_async.sandbox.media.video_content import RATIOS
 from vidgen_async.sandbox.routes import PATHS
+from vidgen_async.sandbox.tasks import Status
 from vidgen_async.sandbox.web.openapi import describe
-from vidgen_async.types.resources import ReferenceAsset, VideoRequest, VideoTask
+from vidgen_async.types.resources import ReferenceAsset, TaskStatus, VideoRequest, VideoTask
 
 DOCUMENT = describe("http://127.0.0.1:8000/openapi/v1")
 COMPONENTS = DOCUMENT["components"]
@@ -86,6 +88,19 @@ def test_a_create_is_described_with_the_fields_of_the_sdk_and_of_the_sandbox():
 def test_a_task_and_an_asset_are_described_with_the_fields_of_the_sdk():
     assert SCHEMAS["VideoTask"]["properties"].keys() == names_of(VideoTask) | {"task_id"}
     assert SCHEMAS["ReferenceAsset"]["properties"].keys() == names_of(ReferenceAsset) - {"uploaded_at"}
+
+
+def test_the_sandbox_its_document_and_its_console_have_the_states_of_the_sdk():
+    states = get_args(TaskStatus)
+    static = files("vidgen_async.sandbox.web") / "static"
+    (listed,) = re.findall(r"^const KNOWN = (.+);$", (static / "tasks.js").read_text(), re.MULTILINE)
+
+    assert get_args(Status) == states
+    for schema in ("CreatedTask", "VideoTask"):
+        assert tuple(SCHEMAS[schema]["properties"]["status"]["examples"]) == states
+    assert tuple(json.loads(listed)) == states
+    assert [state for state in states if f'id="icon-{state}"' not in (static / "index.html").read_text()] == []
+    assert [state for state in states if f'[data-state="{state}"]' not in (static / "base.css").read_text()] == []
 
 
 def test_only_what_the_description_closes_is_closed():

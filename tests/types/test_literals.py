@@ -7,7 +7,7 @@ from vidgen_async import VideoRequest, VideoTask
 from vidgen_async.cassette.settings import Mode, ModeName
 from vidgen_async.service.request_body import create_body
 from vidgen_async.types import OrderState, OrderStateName, Ratio, TaskStatus, TerminalStatus
-from vidgen_async.types.resources import KNOWN_STATES, TERMINAL_STATES
+from vidgen_async.types.resources import ACTIVE_STATES, KNOWN_STATES, TERMINAL_STATES, GenerateStage
 
 
 def test_the_names_of_a_type_are_those_of_its_enumeration_or_of_the_description():
@@ -16,6 +16,7 @@ def test_the_names_of_a_type_are_those_of_its_enumeration_or_of_the_description(
     assert get_args(Ratio) == RATIOS
     assert (set(get_args(TaskStatus)), set(get_args(TerminalStatus))) == (KNOWN_STATES, TERMINAL_STATES)
     assert {"queued", "running", "completed", "failed"} == KNOWN_STATES
+    assert KNOWN_STATES - TERMINAL_STATES == {*ACTIVE_STATES} == {*get_args(GenerateStage)} & KNOWN_STATES
 
 
 def test_values_that_the_description_does_not_list_are_used_unchanged():

@@ -22,6 +22,7 @@ from vidgen_async.service.request_body import add_image_ids
 from vidgen_async.types.limits import ONE_DAY
 from vidgen_async.types.orders import Shard
 from vidgen_async.types.resources import (
+    ACTIVE_STATES,
     GenerateStage,
     ImageSource,
     OnStage,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 #: The states that are stages of :meth:`Videos.generate` too.
-_STAGES: Mapping[str | None, GenerateStage] = {"queued": "queued", "running": "running"}
+_STAGES: Mapping[str | None, GenerateStage] = {state: state for state in ACTIVE_STATES}
 
 
 class Videos:

@@ -21,6 +21,7 @@ from vidgen_async.redaction.messages import excerpt
 from vidgen_async.service.body_decoding import read_json
 from vidgen_async.types.http import Headers
 from vidgen_async.types.resources import (
+    ACTIVE_STATES,
     Account,
     Catalog,
     CatalogModel,
@@ -207,7 +208,6 @@ _read_model = _Reader(
 _read_asset = _Reader(ReferenceAsset, identity="id")
 _read_task = _Reader(VideoTask, identity="id")
 _NO_STATES: Mapping[str, TerminalStatus] = MappingProxyType({})
-_ACTIVE = ("queued", "running")
 
 
 # -- answers ---------------------------------------------------------------------------------------------------------
@@ -359,7 +359,7 @@ def read_poll(
         return None, mark
     if not is_task_needed:
         data = answer.object()
-        if (state := data.get("status")) in _ACTIVE and _is_of(data, task_id):
+        if (state := data.get("status")) in ACTIVE_STATES and _is_of(data, task_id):
             return state, mark
     return read_task(answer, task_id, terminal_states), mark
 

@@ -27,11 +27,12 @@ Ratio: TypeAlias = Literal["9:16", "1:1", "3:4", "4:3", "16:9"]
 """The values of ``ratio`` (2.4)."""
 Resolution: TypeAlias = Literal["720p", "768p", "auto"] | str  # noqa: PYI051 - the first part is for completion
 """The values of ``resolution`` in the description (2.1), or any other: the live catalog decides."""
-TaskStatus: TypeAlias = Literal["queued", "running", "completed", "failed"]
-"""The states of a task (section 3). Should the service return another one, it is unchanged, although not of this type:
-compare it as ``str(task.status) == "…"``."""
+_ActiveStatus: TypeAlias = Literal["queued", "running"]
 TerminalStatus: TypeAlias = Literal["completed", "failed"]
 """The states that never change again (section 3)."""
+TaskStatus: TypeAlias = Literal[_ActiveStatus, TerminalStatus]
+"""The states of a task (section 3). Should the service return another one, it is unchanged, although not of this type:
+compare it as ``str(task.status) == "…"``."""
 
 _NOTHING: Extra = MappingProxyType({})
 
@@ -217,7 +218,7 @@ ImageSource: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview
 """How calls accept an image of this machine: a path, its bytes, a binary file, a data URI or plain Base64; or the asset
 of an earlier upload."""
 
-GenerateStage: TypeAlias = Literal["upload", "order", "queued", "running", "download"]
+GenerateStage: TypeAlias = Literal["upload", "order", _ActiveStatus, "download"]
 """What ``generate`` is doing: uploading the local images, sending the order, waiting for the task (in two states), or
 saving the video."""
 OnStage: TypeAlias = Callable[[GenerateStage, float | None], None]
@@ -324,6 +325,8 @@ class VideoRequest(Serializable):
 
 _VIDEO_FIELDS = tuple(attribute.name for attribute in fields(VideoRequest) if attribute.name != "extra")
 
+#: A tuple: the service may return a value that no set can contain.
+ACTIVE_STATES: tuple[_ActiveStatus, ...] = get_args(_ActiveStatus)
 TERMINAL_STATES: frozenset[str] = frozenset(get_args(TerminalStatus))
 KNOWN_STATES: frozenset[str] = frozenset(get_args(TaskStatus))
 

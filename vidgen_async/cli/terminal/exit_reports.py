@@ -11,7 +11,7 @@ from vidgen_async.cli.run_state import Charge, RunState, Stage
 from vidgen_async.cli.terminal.exit_codes import Exit
 from vidgen_async.cli.terminal.standard_streams import OutputError
 from vidgen_async.service.codec import is_json_object
-from vidgen_async.types.resources import KNOWN_STATES
+from vidgen_async.types.resources import ACTIVE_STATES
 from vidgen_async.types.serialization import kind_of
 from vidgen_async.watcher import CHECK_REFUND
 
@@ -300,7 +300,7 @@ def _task_status(run_state: RunState) -> str:
         return f"Task {run_state.task_id} is completed and charged; its video is still at the service."
     if run_state.status == "failed":
         return f"Task {run_state.task_id} failed; {CHECK_REFUND}."
-    if run_state.status in KNOWN_STATES:
+    if run_state.status in ACTIVE_STATES:
         return f"Task {run_state.task_id} is still running at the service and is charged."
     known = "was accepted and is charged" if run_state.status is None and run_state.order_id else "may still be running"
     return f"Task {run_state.task_id} {known}; an interruption does not stop it."
@@ -318,7 +318,7 @@ def _message(error: BaseException, run_state: RunState) -> str:
         failed = f"; the last poll failed: {run_state.last_poll_error}" if run_state.last_poll_error else ""
         if error.task is None:
             return f"the wait timed out: the state of task {error.task_id} is unknown{failed}"
-        is_running = not failed and error.task.status in KNOWN_STATES
+        is_running = not failed and error.task.status in ACTIVE_STATES
         now = "is still running at the service and is charged" if is_running else "may still be running"
         return f"the wait timed out: task {error.task_id} (last state {error.task.status}{failed}) {now}"
     if isinstance(error, errors.TaskFailedError):

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
+from typing import get_args
 
 from attrs import define, field
 
@@ -11,15 +12,17 @@ from vidgen_async.cli.terminal.exit_codes import Exit
 from vidgen_async.cli.terminal.exit_reports import exit_code
 from vidgen_async.cli.terminal.formatting import clean
 from vidgen_async.errors import TaskFailedError
-from vidgen_async.types.resources import VideoTask
+from vidgen_async.types.resources import ACTIVE_STATES, TerminalStatus, VideoTask
 from vidgen_async.types.serialization import kind_of
 from vidgen_async.watcher import Outcome, failure_text
 
 NOT_POLLED = "not polled yet"
 #: The service may return any string as a state.
 MAX_STATE_LENGTH = 20
-#: The sequence in which counts are shown; states that are not listed have rank 4.
-_RANKS = {"completed": 0, "failed": 1, "running": 2, "queued": 3, NOT_POLLED: 5}
+_OTHERS = "other states"
+_SEQUENCE = (*get_args(TerminalStatus), *reversed(ACTIVE_STATES), _OTHERS, NOT_POLLED)
+#: The sequence in which counts are shown.
+_RANKS = {state: rank for rank, state in enumerate(_SEQUENCE)}
 
 
 @define(eq=False)
@@ -81,7 +84,7 @@ class WatchProgress:
     def counts(self) -> list[tuple[str, int]]:
         """How many tasks are in each state: terminal states first, tasks that were not polled last."""
         counts = [(state, number) for state, number in self.states.items() if number]
-        return sorted(counts, key=lambda count: (_RANKS.get(count[0], 4), -count[1]))
+        return sorted(counts, key=lambda count: (_RANKS.get(count[0], _RANKS[_OTHERS]), -count[1]))
 
     def __str__(self) -> str:
         total = len(self.rows)
