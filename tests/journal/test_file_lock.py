@@ -7,6 +7,8 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -96,6 +98,21 @@ async def test_a_read_waits_for_a_write_of_another_journal_object(open_file, pat
     assert await reading.get(ref_of("a"), NOW) is not None
 
 
+@pytest.fixture
+def waits(monkeypatch) -> list[float]:
+    """The pauses, in seconds, for which the lock was waited for; no time passes."""
+    found: list[float] = []
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        found.append(seconds)
+        now[0] += seconds
+
+    monkeypatch.setattr(file_lock, "sleep", sleep)
+    monkeypatch.setattr(file_lock, "monotonic", lambda: now[0])
+    return found
+
+
 def can_hold(lock: FileLock, *, exclusive: bool) -> bool:
     try:
         with lock.hold(exclusive=exclusive):
@@ -114,6 +131,41 @@ def test_readers_share_and_a_writer_excludes(tmp_path):
     assert can_hold(second, exclusive=True)
     for lock in locks:
         lock.close()
+
+
+def test_a_writer_that_waits_is_next_also_if_the_previous_one_has_more_to_write(tmp_path):
+    first, second = (FileLock(tmp_path / "lock", time_limit=30, mode=0o600) for _ in range(2))
+    writers = []
+
+    def write_next() -> None:
+        with second.hold(exclusive=True):
+            writers.append("second")
+
+    waiting = threading.Thread(target=write_next)
+    queue = FileLock(tmp_path / "lock-queue", time_limit=0, mode=0o600)
+    with first.hold(exclusive=True):
+        waiting.start()
+        while can_hold(queue, exclusive=True):
+            time.sleep(0)
+    for _ in range(2):
+        with first.hold(exclusive=True):
+            writers.append("first")
+    waiting.join()
+    assert writers == ["second", "first", "first"]
+    for lock in (first, second, queue):
+        lock.close()
+
+
+def test_a_suspended_writer_in_the_queue_holds_up_others_for_a_second_and_readers_not_at_all(tmp_path, waits):
+    suspended = FileLock(tmp_path / "lock-queue", time_limit=0, mode=0o600)
+    lock = FileLock(tmp_path / "lock", time_limit=30, mode=0o600)
+    with suspended.hold(exclusive=True):
+        assert can_hold(lock, exclusive=False)
+        assert waits == []
+        assert can_hold(lock, exclusive=True)
+    assert 1 <= sum(waits) <= 1.1
+    for each in (suspended, lock):
+        each.close()
 
 
 def test_a_deleted_lock_file_is_created_again_and_excludes_a_second_writer(tmp_path):
@@ -135,8 +187,8 @@ async def test_the_lock_file_is_accessible_to_its_owner_only_and_shared_by_links
     link.symlink_to(path)
     linked = open_file(link)
     assert await linked.get(ref_of("a"), NOW) is not None
-    assert sorted(found.name for found in path.parent.iterdir() if "lock" in found.name) == [f"{path.name}-lock"]
-    assert path.with_name(f"{path.name}-lock").stat().st_mode & 0o777 == 0o600
+    locks = {found.name: found.stat().st_mode & 0o777 for found in path.parent.iterdir() if "lock" in found.name}
+    assert locks == {f"{path.name}-lock": 0o600, f"{path.name}-lock-queue": 0o600}
 
 
 # -- a journal that is locked ------------------------------------------------------------------------------------------
@@ -149,21 +201,6 @@ def locked(path):
     with holder.hold(exclusive=True):
         yield
     holder.close()
-
-
-@pytest.fixture
-def waits(monkeypatch) -> list[float]:
-    """The pauses, in seconds, for which the lock was waited for; no time passes."""
-    found: list[float] = []
-    now = [0.0]
-
-    def sleep(seconds: float) -> None:
-        found.append(seconds)
-        now[0] += seconds
-
-    monkeypatch.setattr(file_lock, "sleep", sleep)
-    monkeypatch.setattr(file_lock, "monotonic", lambda: now[0])
-    return found
 
 
 async def test_operations_that_wait_behind_a_timed_out_one_fail_at_once_with_a_single_warning(

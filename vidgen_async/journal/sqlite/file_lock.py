@@ -23,70 +23,100 @@ except ImportError:  # not on Windows, whose locks belong to the descriptor anyw
 T = TypeVar("T")
 
 #: Seconds between two attempts to acquire a lock that another process holds.
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.002
+_PAUSE = 0.001
+#: Seconds for which a writer queues behind others, one of which may be suspended.
+_LONGEST_QUEUEING = 1.0
 
 
 class FileLock:
     """A reentrant lock between processes, for use by one thread.
 
+    Writers queue for it with a second file. Without it, the process that has just released the lock would nearly always
+    be the first to acquire it again, and keep others waiting while it has more to write.
+
     Args:
-        path: The file that is locked; it is created if it does not exist.
+        path: The file that is locked; it is created if it does not exist, as is the one of the queue.
         time_limit: Seconds to wait for the lock before sqlite3.OperationalError (SQLITE_BUSY) is raised, as SQLite
             raises it for its own locks.
-        mode: The permissions of a new file.
+        mode: The permissions of new files.
     """
 
     def __init__(self, path: Path, *, time_limit: float, mode: int) -> None:
         self.path = path
         self._time_limit = time_limit
-        self._mode = mode
-        self._descriptor: int | None = None
+        self._file = _LockedFile(path, mode)
+        self._queue = _LockedFile(path.with_name(f"{path.name}-queue"), mode)
         self._depth = 0
 
     @contextmanager
     def hold(self, *, exclusive: bool) -> Iterator[None]:
         """Hold the lock inside the ``with`` block: exclusively to write, else shared with other readers."""
-        if fcntl is None or self._depth:
-            self._depth += 1
-        else:
-            self._acquire(fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
-            self._depth = 1
+        if fcntl is not None and not self._depth:
+            self._acquire(exclusive=exclusive)
+        self._depth += 1
         try:
             yield
         finally:
             self._depth -= 1
-            if fcntl is not None and not self._depth and self._descriptor is not None:
-                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            if not self._depth:
+                self._file.release()
 
     def close(self) -> None:
-        """Close the file; the next use opens it again."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
+        """Close the files; the next use opens them again."""
+        self._file.close()
+        self._queue.close()
 
-    def _acquire(self, kind: int) -> None:
-        give_up_at = monotonic() + self._time_limit
-        pause = _SHORTEST_PAUSE
+    def _acquire(self, *, exclusive: bool) -> None:
+        started_at = monotonic()
+        if exclusive:
+            self._queue.acquire(fcntl.LOCK_EX, min(self._time_limit, _LONGEST_QUEUEING))
+        try:
+            time_limit = started_at + self._time_limit - monotonic()
+            if not self._file.acquire(fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH, time_limit):
+                error = sqlite3.OperationalError("the journal's lock file is locked")
+                error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+                raise error
+        finally:
+            self._queue.release()
+
+
+class _LockedFile:
+    """A file that is opened when it is locked."""
+
+    def __init__(self, path: Path, mode: int) -> None:
+        self._path = path
+        self._mode = mode
+        self._descriptor: int | None = None
+
+    def acquire(self, kind: int, time_limit: float) -> bool:
+        """Lock the file; return whether that succeeded in ``time_limit`` seconds."""
+        give_up_at = monotonic() + time_limit
         while True:
             if self._descriptor is None:
-                self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CREAT, self._mode)
+                self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CREAT, self._mode)
             try:
                 fcntl.flock(self._descriptor, kind | fcntl.LOCK_NB)
             except BlockingIOError:
                 if monotonic() >= give_up_at:
-                    error = sqlite3.OperationalError("the journal's lock file is locked")
-                    error.sqlite_errorcode = sqlite3.SQLITE_BUSY
-                    raise error from None
-                sleep(pause)
-                pause = min(pause * 2, _LONGEST_PAUSE)
+                    return False
+                sleep(_PAUSE)
                 continue
             if self._is_in_place(self._descriptor):
-                return
+                return True
             self.close()  # the file was replaced, and other processes lock the new one
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
     def _is_in_place(self, descriptor: int) -> bool:
         try:
-            return os.path.samestat(os.fstat(descriptor), self.path.stat())
+            return os.path.samestat(os.fstat(descriptor), self._path.stat())
         except FileNotFoundError:
             return False
 
