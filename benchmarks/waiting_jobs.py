@@ -1,25 +1,27 @@
 """What jobs cost that wait for their tasks in two workers of Procrastinate: memory and CPU of each worker.
 
-Each job waits for one task with ``client.videos.wait``. The memory before the first job is reported too.
+Each job waits for one task with ``client.videos.wait``, or polls it with aiohttp; or it only sleeps, which is what the
+queue itself costs. The memory before the first job is reported too.
 """
 
 import asyncio
 import json
 import os
+import random
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from typing import Any, TypeAlias
 
 import procrastinate
 import psycopg
 
 from benchmarks.children import result_of, started
-from benchmarks.get_peers import KEY, task_ids
+from benchmarks.get_peers import KEY, OURS, PEERS, RAW, task_ids
 from benchmarks.load_service import running_service
 from benchmarks.measure import resident_bytes
-from benchmarks.results import Figure, Scale
+from benchmarks.results import Figure, Scale, with_ratio
 from tests.postgres import running_server
 from vidgen_async import Client
 
@@ -30,23 +32,65 @@ _PATIENCE = 300.0
 _SETTLING = 5.0
 
 
+Wait: TypeAlias = Callable[[str], Awaitable[object]]
+"""What a job does with the id of its task; it never returns, because no task ends."""
+SLEEP = "jobs that only sleep"
+
+
+@asynccontextmanager
+async def _watched(url: str, interval: float) -> AsyncIterator[Wait]:
+    async with Client(KEY, base_url=f"{url}/openapi/v1", poll_interval=interval) as client:
+        yield lambda task_id: client.videos.wait(task_id, timeout=None)
+
+
+@asynccontextmanager
+async def _polled(url: str, interval: float) -> AsyncIterator[Wait]:
+    async with PEERS[RAW].connect(url) as get:
+
+        async def wait(task_id: str) -> None:
+            await asyncio.sleep(random.uniform(0, interval))  # noqa: S311 - so that polls are spread, as ours are
+            while True:
+                await get(task_id)
+                await asyncio.sleep(interval)
+
+        yield wait
+
+
+@asynccontextmanager
+async def _slept(url: str, interval: float) -> AsyncIterator[Wait]:
+    yield lambda task_id: asyncio.Future()
+
+
+WAYS: Mapping[str, Callable[[str, float], AbstractAsyncContextManager[Wait]]] = {
+    OURS: _watched,
+    RAW: _polled,
+    SLEEP: _slept,
+}
+
+
 def run(scale: Scale) -> list[Figure]:
-    with running_server() as server, running_service() as service:
+    return [*figures(scale.jobs, {way: _measure(way, scale) for way in WAYS})]
+
+
+def _measure(way: str, scale: Scale) -> Mapping[str, float]:
+    """The mean of the workers, all of whose jobs wait in this way."""
+    with running_server() as server, running_service() as service, ExitStack() as stack:
         asyncio.run(_defer(server.dsn, scale.jobs))
-        with ExitStack() as stack:
-            arguments = (server.dsn, service.url, scale.jobs, scale.interval, scale.sample_seconds)
-            workers = [stack.enter_context(started("benchmarks.waiting_jobs", *arguments)) for _ in range(WORKERS)]
-            return [*figures(scale.jobs, [result_of(worker) for worker in workers])]
+        arguments = (way, server.dsn, service.url, scale.jobs, scale.interval, scale.sample_seconds)
+        workers = [stack.enter_context(started("benchmarks.waiting_jobs", *arguments)) for _ in range(WORKERS)]
+        found = [result_of(worker) for worker in workers]
+        return {name: sum(each[name] for each in found) / len(found) for name in found[0]}
 
 
-def figures(jobs: int, found: Sequence[Mapping[str, float]]) -> Iterator[Figure]:
-    """The mean of the workers."""
-    benchmark = f"{jobs:,} waiting jobs in {len(found)} workers of Procrastinate"
-    mean = {name: sum(each[name] for each in found) / len(found) for name in found[0]}
-    note = f"{mean['idle'] / 2**20:.0f} MiB before its first job"
-    yield Figure(benchmark, "memory of a worker", mean["memory"] / 2**20, "MiB", note=note)
-    cpu, polls = mean["cpu"] / mean["wall"] * 100, mean["polls"] / mean["wall"]
-    yield Figure(benchmark, "share of a core of a worker", cpu, "%", note=f"{polls:.0f} polls a second")
+def figures(jobs: int, found: Mapping[str, Mapping[str, float]]) -> Iterator[Figure]:
+    benchmark = f"{jobs:,} waiting jobs in {WORKERS} workers of Procrastinate"
+    for way, mean in found.items():
+        note = f"{mean['idle'] / 2**20:.0f} MiB before its first job"
+        yield Figure(benchmark, f"{way}: memory of a worker", mean["memory"] / 2**20, "MiB", note=note)
+    shares = {way: mean["cpu"] / mean["wall"] * 100 for way, mean in found.items()}
+    for way, share in shares.items():
+        figure = Figure(benchmark, f"{way}: share of a core of a worker", share, "%")
+        yield figure if way == RAW else with_ratio(figure, RAW, [share / shares[RAW]])
 
 
 # -- the queue ---------------------------------------------------------------------------------------------------------
@@ -67,14 +111,14 @@ async def _defer(dsn: str, jobs: int) -> None:
 # -- in the process of a worker ----------------------------------------------------------------------------------------
 
 
-async def work(dsn: str, url: str, jobs: int, interval: float, seconds: float) -> None:
+async def work(way: str, dsn: str, url: str, jobs: int, interval: float, seconds: float) -> None:
     """Start an equal share of the jobs; when those of all workers wait, measure for ``seconds``, and print it."""
     app = make_app(dsn)
-    async with Client(KEY, base_url=f"{url}/openapi/v1", poll_interval=interval) as client, app.open_async():
+    async with WAYS[way](url, interval) as wait_for, app.open_async():
 
         @app.task(name="wait")
         async def wait(task_id: str) -> None:
-            await client.videos.wait(task_id, timeout=None)
+            await wait_for(task_id)
 
         idle = resident_bytes()
         worker = asyncio.ensure_future(app.run_worker_async(concurrency=jobs // WORKERS))
@@ -82,13 +126,12 @@ async def work(dsn: str, url: str, jobs: int, interval: float, seconds: float) -
             print(f"not all of {jobs} jobs were started within {_PATIENCE:.0f} seconds", file=sys.stderr, flush=True)
             os._exit(1)
         await asyncio.sleep(min(interval, _SETTLING))
-        before, started_at, cpu = client.watcher.stats.polls, time.monotonic(), time.process_time()
+        started_at, cpu = time.monotonic(), time.process_time()
         await asyncio.sleep(seconds)
         found = {
             "idle": float(idle),
             "cpu": time.process_time() - cpu,
             "wall": time.monotonic() - started_at,
-            "polls": float(client.watcher.stats.polls - before),
             "memory": float(resident_bytes()),
         }
         print(json.dumps(found), flush=True)
@@ -108,5 +151,5 @@ async def _all_run(dsn: str, jobs: int) -> bool:
 
 
 if __name__ == "__main__":
-    dsn, url, jobs, interval, seconds = sys.argv[1:]
-    asyncio.run(work(dsn, url, int(jobs), float(interval), float(seconds)))
+    way, dsn, url, jobs, interval, seconds = sys.argv[1:]
+    asyncio.run(work(way, dsn, url, int(jobs), float(interval), float(seconds)))

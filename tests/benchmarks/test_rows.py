@@ -52,7 +52,7 @@ def by_name(figures):
         (journal, set(journal_peers.PEERS)),
         (postgres, {postgres.OURS, postgres.RAW, postgres.SQLITE, "round trips"}),
         (lists, {f"{kind}, {many:,} orders" for kind in (lists.SQLITE, lists.POSTGRES) for many in (1000, 5000)}),
-        (waiting_jobs, {"memory of a worker", "share of a core of a worker"}),
+        (waiting_jobs, {f"{way}: memory of a worker" for way in waiting_jobs.WAYS}),
         (cassettes, {*recorders.RECORDERS, cassettes.CLIENT, cassettes.EQUAL}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
@@ -135,11 +135,12 @@ def test_a_list_is_judged_by_its_duration_and_its_growth_and_the_running_tasks_a
     assert {figure.is_met for figure in lists.figures(lists.RUNNING, (20, 50), seconds)} == {None}
 
 
-def test_workers_are_reported_by_their_mean():
-    worker = {"idle": 40 * 2**20, "memory": 50 * 2**20, "cpu": 0.1, "wall": 10.0, "polls": 400.0}
-    memory, cpu = waiting_jobs.figures(5000, [worker, {**worker, "memory": 60 * 2**20, "cpu": 0.3}])
-    assert (memory.value, memory.note) == (pytest.approx(55), "40 MiB before its first job")
-    assert (cpu.value, cpu.note) == (pytest.approx(2), "40 polls a second")
+def test_waiting_jobs_are_compared_with_those_that_poll_with_aiohttp():
+    ours = {"idle": 40 * 2**20, "memory": 50 * 2**20, "cpu": 0.2, "wall": 10.0}
+    memory, _, cpu, peer = waiting_jobs.figures(5000, {"vidgen_async": ours, "aiohttp": {**ours, "cpu": 0.4}})
+    assert (memory.value, memory.note) == (pytest.approx(50), "40 MiB before its first job")
+    assert (cpu.value, cpu.ratio, cpu.versus) == (pytest.approx(2), pytest.approx(0.5), "aiohttp")
+    assert peer.ratio is None
 
 
 # -- all do the same work ----------------------------------------------------------------------------------------------
