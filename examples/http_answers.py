@@ -1,6 +1,7 @@
 """What the web apps read from requests, and answer for errors."""
 
 import json
+import logging
 from contextlib import suppress
 from typing import Any
 
@@ -19,6 +20,10 @@ from vidgen_async import (
     VidgenError,
 )
 from vidgen_async.errors import BadRequestError, ServiceUnavailableError
+
+from video_orders import IN_LOG
+
+logger = logging.getLogger(__name__)
 
 #: What a browser receives for an error: of several that match, the first.
 STATUSES: tuple[tuple[type[VidgenError], int], ...] = (
@@ -43,14 +48,18 @@ EVENT_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 def answer_to(error: VidgenError) -> tuple[int, dict[str, Any], dict[str, str]]:
     """The status, the JSON and the headers of the response for an error.
 
-    An error's summary never contains a key, a token or a signed link.
+    A browser is shown what is wrong with its request. Anything else is logged:
+    it may be about the shop's account or database.
     """
     status = next(code for kind, code in STATUSES if isinstance(error, kind))
     if isinstance(error, ServiceError) and error.status == 416:
         status = 416  # the range that the browser asked for does not exist
+    if 400 <= status < 500:
+        return status, {"message": error.summary}, {}
+    logger.error("%s", error)
     wait = getattr(error, "retry_after", None) or 10
     headers = {"Retry-After": f"{wait:.0f}"} if status == 503 else {}
-    return status, {"message": error.summary}, headers
+    return status, {"message": IN_LOG}, headers
 
 
 def prompt_of(body: bytes) -> str:

@@ -7,16 +7,18 @@ browsers as server-sent events. The journal has all orders after a restart.
 
 import asyncio
 import json
+import logging
 import os
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from itertools import count, takewhile
 from typing import Any
 
 from vidgen_async import (
     Client,
+    JournalError,
     NotFoundError,
     Order,
     Receipt,
@@ -26,8 +28,12 @@ from vidgen_async import (
 )
 from vidgen_async.types import VideoStream
 
+logger = logging.getLogger(__name__)
+
 #: Seconds after which a comment shows that an idle stream is still connected.
 KEEP_ALIVE = 15.0
+#: Instead of a reason that may be about the shop's account or journal.
+IN_LOG = "The log of the shop has the reason."
 
 Row = dict[str, Any]
 """What a page shows of an order, as JSON."""
@@ -77,8 +83,11 @@ class VideoOrders:
                 order_id=order_id,
                 on_receipt=lambda one: self.read_journal(one.order_id),
             )
-        finally:
-            await self.read_journal(order_id)
+        except VidgenError:
+            with suppress(JournalError):  # the error of the create counts
+                await self.read_journal(order_id)
+            raise
+        await self.read_journal(order_id)
         return self._rows[order_id][1]
 
     async def events(self, last_event_id: str = "") -> AsyncIterator[bytes]:
@@ -137,7 +146,9 @@ class VideoOrders:
         except TaskFailedError:
             pass  # on_update has shown it
         except VidgenError as error:
-            self._show_change(receipt.order_id, reason=error.summary)
+            logger.error("order %s: %s", receipt.order_id, error)
+            self._show_change(receipt.order_id, reason=IN_LOG)
+            del self._waits[receipt.order_id]  # the next browser starts another
 
     def _update(self, order_id: str, task: VideoTask) -> None:
         self._show_change(
@@ -164,12 +175,17 @@ def row_of(order: Order) -> Row:
     state = "not sent" if order.state == "queued" else order.state
     result = order.results[-1] if order.is_terminal else None
     evidence = order.attempts[-1].evidence if order.attempts else None
-    reason = evidence.cause if evidence and not order.receipt else None
+    if result:
+        reason = result.failure_reason
+    elif evidence and evidence.status == 400:  # about this request
+        reason = evidence.cause
+    else:
+        reason = IN_LOG if state == "rejected" else None
     return {
         "order": order.order_id,
         "prompt": json.loads(order.body)["prompt"],
         "state": result.status if result else state,
-        "reason": result.failure_reason if result else reason,
+        "reason": reason,
         "points": result.points if result else None,
     }
 

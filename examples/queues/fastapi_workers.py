@@ -4,6 +4,7 @@ uvicorn --workers 4 --timeout-graceful-shutdown 30 fastapi_workers:app
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, TypedDict
@@ -12,15 +13,19 @@ from fastapi import Body, Depends, FastAPI, Request
 from fastapi.responses import JSONResponse
 from vidgen_async import (
     Client,
+    InvalidRequestError,
+    OrderConflictError,
     ReceiptNotStoredError,
     UncertainCreateError,
     VidgenError,
 )
+from vidgen_async.errors import BadRequestError
 
 from video_job import GRACE, make_client
 
 #: Seconds after which a request is answered, although its order is being sent.
 ANSWER_WITHIN = 20
+logger = logging.getLogger(__name__)
 
 
 class State(TypedDict):
@@ -49,12 +54,19 @@ OneClient = Annotated[Client, Depends(client_of)]
 app = FastAPI(lifespan=lifespan)
 
 
+@app.exception_handler(VidgenError)
+async def show_error(_: Request, error: VidgenError) -> JSONResponse:
+    """Your key, credits and database are for the log, not for callers."""
+    logger.error("%s", error)
+    return answer(503, "later") if error.may_retry else answer(502, "failed")
+
+
 @app.put("/orders/{order_id}")
 async def create(
     order_id: str, prompt: Annotated[str, Body(embed=True)], client: OneClient
 ) -> JSONResponse:
     """Order a video. The caller makes the order id, and repeats the request
-    with it until the answer is neither 202 with *sending* nor 503."""
+    with it for as long as the answer has a Retry-After."""
     try:
         async with asyncio.timeout(ANSWER_WITHIN):
             receipt = await client.videos.create(
@@ -62,11 +74,11 @@ async def create(
             )
     except TimeoutError:  # it continues, here or in another process
         return answer(202, "sending")
-    except (UncertainCreateError, ReceiptNotStoredError) as error:
-        return answer(202, "uncertain", message=error.summary)
-    except VidgenError as error:
-        if error.may_retry:
-            return answer(503, "not sent", message=error.summary)
+    except UncertainCreateError:  # an operator decides
+        return answer(202, "uncertain")
+    except ReceiptNotStoredError as error:  # accepted; it is stored later
+        return answer(201, "accepted", task=error.task_id)
+    except (InvalidRequestError, BadRequestError, OrderConflictError) as error:
         return answer(409, "refused", message=error.summary)
     return answer(201, "accepted", task=receipt.task_id)
 
@@ -84,6 +96,6 @@ async def read(order_id: str, client: OneClient) -> JSONResponse:
 
 
 def answer(status: int, state: str, **facts: str) -> JSONResponse:
-    """A response, after which the caller may ask again in 10 seconds."""
-    headers = {"Retry-After": "10"} if status in (202, 503) else {}
+    """A response. If the caller is to ask again, it tells when."""
+    headers = {"Retry-After": "10"} if state in ("sending", "later") else {}
     return JSONResponse({"state": state, **facts}, status, headers)

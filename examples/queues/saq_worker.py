@@ -3,11 +3,10 @@
 saq saq_worker.settings
 """
 
-import asyncio
 import os
 from typing import Any
 
-from saq import Job, Queue
+from saq import Queue
 from saq.types import Context
 from vidgen_async import Client, VidgenError
 
@@ -16,6 +15,7 @@ from video_job import (
     GRACE,
     HEARTBEAT,
     RETRY_DELAY,
+    heartbeats,
     make_client,
     make_video,
 )
@@ -49,22 +49,13 @@ async def order_video(order_id: str, prompt: str) -> bool:
 async def video(context: VideoContext, *, order_id: str, prompt: str) -> str:
     """One job for one video."""
     job = context["job"]
-    heartbeats = asyncio.create_task(send_heartbeats(job))
     try:
-        return await make_video(context["client"], order_id, prompt)
+        async with heartbeats(job.update):
+            return await make_video(context["client"], order_id, prompt)
     except Exception as error:
         if not isinstance(error, VidgenError) or not error.may_retry:
             job.retries = job.attempts  # SAQ itself retries every error
         raise
-    finally:
-        heartbeats.cancel()
-
-
-async def send_heartbeats(job: Job) -> None:
-    """Show that the worker of the job is alive."""
-    while True:
-        await asyncio.sleep(HEARTBEAT)
-        await job.update()
 
 
 async def startup(context: VideoContext) -> None:

@@ -5,8 +5,6 @@ python temporal_worker.py
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from temporalio import activity, workflow
@@ -24,6 +22,7 @@ with workflow.unsafe.imports_passed_through():
         GRACE,
         HEARTBEAT,
         RETRY_DELAY,
+        heartbeats,
         make_client,
         make_video,
     )
@@ -40,24 +39,13 @@ class Activities:
     @activity.defn(name="video")
     async def video(self, order_id: str, prompt: str) -> str:
         """Make the video, and send heartbeats meanwhile."""
-        async with heartbeats():
+        async with heartbeats(send_heartbeat):
             return await make_video(self._client, order_id, prompt)
 
 
-@asynccontextmanager
-async def heartbeats() -> AsyncIterator[None]:
+async def send_heartbeat() -> None:
     """Show that the worker of this activity is alive."""
-
-    async def send() -> None:
-        while True:
-            activity.heartbeat()
-            await asyncio.sleep(HEARTBEAT)
-
-    sending = asyncio.create_task(send())
-    try:
-        yield
-    finally:
-        sending.cancel()
+    activity.heartbeat()
 
 
 @workflow.defn(name="video")

@@ -7,7 +7,10 @@ of the queue. The service is that of VIDGEN_BASE_URL and VIDGEN_API_KEY. The
 settings below are environment variables, except ATTEMPTS and GRACE.
 """
 
+import asyncio
 import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 
 from vidgen_async import Client, Pacing, Timeouts
 
@@ -48,3 +51,23 @@ async def make_video(client: Client, order_id: str, prompt: str) -> str:
         model="gen-2.0", prompt=prompt, duration=5, order_id=order_id, to=path
     )
     return path
+
+
+@asynccontextmanager
+async def heartbeats(
+    send: Callable[[], Awaitable[object]],
+) -> AsyncIterator[None]:
+    """Send heartbeats while the block runs, for queues that need them."""
+
+    async def repeat() -> None:
+        while True:
+            with suppress(Exception):  # the next one may succeed
+                await send()
+            await asyncio.sleep(HEARTBEAT)
+
+    sending = asyncio.create_task(repeat())
+    try:
+        yield
+    finally:
+        sending.cancel()
+        await asyncio.wait([sending])

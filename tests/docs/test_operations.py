@@ -9,7 +9,7 @@ import pytest
 
 from tests.docs.documentation import find_blocks, run_program
 from tests.postgres import PostgresServer, running_server
-from vidgen_async import Client, RejectedError, UncertainCreateError, VideoRequest
+from vidgen_async import Client, NotSentError, RejectedError, UncertainCreateError, VideoRequest
 from vidgen_async.journal.postgres import schema
 from vidgen_async.sandbox import Fault, Sandbox
 
@@ -57,10 +57,10 @@ def make_client(service: Sandbox, server: PostgresServer, user: str = "vidgen_wo
 
 
 async def order(client: Client, order_id: str) -> str | None:
-    """Create a video; return the task id, or None if the order is uncertain or rejected."""
+    """Create a video; return the task id, or None if there is none."""
     try:
         receipt = await client.videos.create(model="gen-2.0", prompt="a boat", duration=5, order_id=order_id)
-    except (RejectedError, UncertainCreateError):
+    except (NotSentError, RejectedError, UncertainCreateError):
         return None
     return receipt.task_id
 
@@ -109,30 +109,37 @@ async def test_the_query_for_uncertain_orders_lists_what_the_command_lists(servi
         await order(client, "accepted")
         service.faults.add("videos.create", Fault.status(402))
         await order(client, "rejected")
-        for order_id in ("uncertain", "abandoned", "adopted", "resent"):
+        async with service.refusing():
+            for order_id in ("queued", "withdrawn"):
+                await order(client, order_id)
+        await client.orders.withdraw("withdrawn")
+        for order_id in ("uncertain", "abandoned", "adopted", "resent", "being resent"):
             service.faults.add("videos.create", Fault.close_after_body())
             await order(client, order_id)
         await client.orders.abandon("abandoned", "no task")
         await client.orders.adopt("adopted", service.creates[4].task_id)
-        service.faults.add("videos.create", Fault.close_after_body())
-        with pytest.raises(UncertainCreateError):
-            await client.orders.resend("resent", expect_attempt=1, reason="no task")
+        for order_id in ("resent", "being resent"):
+            service.faults.add("videos.create", Fault.close_after_body())
+            with pytest.raises(UncertainCreateError):
+                await client.orders.resend(order_id, expect_attempt=1, reason="no task")
         for order_id in ("overdue", "being sent"):
             await order(client, order_id)
         change_to_sending(tables, "overdue", timedelta(seconds=-1))
         change_to_sending(tables, "being sent", timedelta(seconds=60))
-        listed = execute(tables, find_sql("HAVING bool_or"), user="vidgen_reader")
+        change_to_sending(tables, "being resent", timedelta(seconds=60), n=2)
+        listed = execute(tables, find_sql("HAVING stage"), user="vidgen_reader")
         uncertain = {one.order_id for one in await client.orders.list(["uncertain"])}
     assert uncertain == {order_id for _, _, order_id, _ in listed} == {"uncertain", "resent", "overdue"}
     assert {row[:2] for row in listed} == {(service.base_url.removesuffix("/openapi/v1"), "default")}
     assert all(abs(sent_at - datetime.now(UTC)) < timedelta(minutes=1) for *_, sent_at in listed)
 
 
-def change_to_sending(server: PostgresServer, order_id: str, remaining: timedelta) -> None:
-    """Let the order be as if its process had been killed while it was sent."""
+def change_to_sending(server: PostgresServer, order_id: str, remaining: timedelta, n: int = 1) -> None:
+    """Let the order be as if its process had been killed during this attempt."""
     deadline = (datetime.now(UTC) + remaining).timestamp() * 1e6
-    execute(server, f"DELETE FROM vidgen.evidence WHERE order_id = '{order_id}'")  # noqa: S608
-    execute(server, f"UPDATE vidgen.attempts SET deadline_at = {deadline:.0f} WHERE order_id = '{order_id}'")  # noqa: S608
+    attempt = f"order_id = '{order_id}' AND n = {n}"
+    execute(server, f"DELETE FROM vidgen.evidence WHERE {attempt}")  # noqa: S608
+    execute(server, f"UPDATE vidgen.attempts SET deadline_at = {deadline:.0f} WHERE {attempt}")  # noqa: S608
     execute(server, f"UPDATE vidgen.orders SET stage = 'sending' WHERE order_id = '{order_id}'")  # noqa: S608
 
 

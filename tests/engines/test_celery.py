@@ -13,7 +13,7 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.engines.outcomes import answer_stopped_worker, check_video
-from tests.engines.processes import Worker, Workers, until
+from tests.engines.processes import QUEUES, Worker, Workers, until
 from tests.stopped_sandbox import Service
 from vidgen_async import Client
 from vidgen_async.sandbox import Fault
@@ -72,8 +72,8 @@ def order(python: Path, workers: Workers) -> Callable[[str], Awaitable[None]]:
     """Queue a job, as the product does."""
 
     async def order_video(order_id: str) -> None:
-        code = f"from celery_worker import order_video; order_video({order_id!r}, 'a boat')"
-        assert await (await workers.start("-c", code, python=str(python))).wait() == 0
+        program = await workers.start(str(QUEUES / "celery_order.py"), order_id, "a boat", python=str(python))
+        assert await program.wait() == 0
 
     return order_video
 

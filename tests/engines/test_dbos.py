@@ -111,6 +111,17 @@ async def test_a_worker_that_is_stopped_during_a_create_stores_its_receipt_and_i
     assert len(service.creates) == 1
 
 
+async def test_the_program_of_the_product_queues_a_workflow(dbos, start, service: Service, workers: Workers):
+    await start()
+    program = await workers.start(str(QUEUES / "dbos_order.py"), "order-1", "a boat")
+
+    assert await program.wait() == 0
+    await service.until(lambda request: request.op == "videos.get")
+    service.sandbox.clock.advance(4)
+    assert (await until_status(dbos, "order-1", "SUCCESS")).output == "order-1.mp4"
+    assert [create.body["prompt"] for create in service.creates] == ["a boat"]
+
+
 async def test_a_retryable_error_is_retried_and_a_final_one_is_not(recipe, dbos, start, service: Service):
     await start()
     service.sandbox.faults.add("videos.create", Fault.status(429, headers={"Retry-After": "1"}))

@@ -1,6 +1,7 @@
 """Orders by a FastAPI app with several processes."""
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
@@ -12,7 +13,8 @@ import pytest
 
 from tests.engines.processes import Worker, Workers, find_port, until
 from tests.stopped_sandbox import Service
-from vidgen_async import Client
+from vidgen_async import Client, JournalError
+from vidgen_async.journal import MemoryJournal
 from vidgen_async.sandbox import Fault
 
 pytestmark = [pytest.mark.needs_engines, pytest.mark.slow]
@@ -24,17 +26,23 @@ class Browser:
     def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
         self._session = session
         self._url = url
+        self.waits: list[str | None] = []
+        """The Retry-After of each answer."""
 
     async def order(self, order_id: str) -> tuple[int, dict[str, Any]]:
         """Order a video; the status of the answer, and its JSON."""
         url = f"{self._url}/orders/{order_id}"
         async with self._session.put(url, json={"prompt": "a boat"}) as response:
-            return response.status, await response.json()
+            return await self._read(response)
 
     async def read(self, order_id: str) -> tuple[int, dict[str, Any]]:
         """Read an order; the status of the answer, and its JSON."""
         async with self._session.get(f"{self._url}/orders/{order_id}") as response:
-            return response.status, await response.json()
+            return await self._read(response)
+
+    async def _read(self, response: aiohttp.ClientResponse) -> tuple[int, dict[str, Any]]:
+        self.waits.append(response.headers.get("Retry-After"))
+        return response.status, await response.json()
 
 
 @pytest.fixture
@@ -135,15 +143,47 @@ async def test_an_app_that_is_stopped_during_a_create_answers_its_caller(
 
 
 async def test_the_answer_tells_whether_to_repeat_the_request(start, browser: Browser, service: Service):
-    await start()
-    service.sandbox.faults.add("videos.create", Fault.status(429, headers={"Retry-After": "1"}))
+    faults = service.sandbox.faults
+    app = await start()
+    faults.add("videos.create", Fault.status(429, headers={"Retry-After": "1"}))
     answers = [await browser.order("order-1") for _ in range(2)]
-    service.sandbox.faults.add("videos.create", Fault.status(402))
-    answers.append(await browser.order("order-2"))
+    for status in (400, 402):
+        faults.add("videos.create", Fault.status(status))
+        answers.append(await browser.order(f"order-{status}"))
+    faults.add("videos.get", Fault.status(401))
+    answers.append(await browser.read("order-1"))
+    faults.add("videos.create", Fault.close_after_body())
+    answers.append(await browser.order("uncertain"))
 
     assert [(status, body["state"]) for status, body in answers] == [
-        (503, "not sent"),
+        (503, "later"),
         (201, "accepted"),
         (409, "refused"),
+        (502, "failed"),
+        (502, "failed"),
+        (202, "uncertain"),
     ]
     assert await browser.read("order-3") == (404, {"state": "unknown"})
+    # What concerns the account is logged only.
+    assert "credits" not in str(answers)
+    assert "order 'order-402' was rejected" in app.log.read_text()
+    assert browser.waits[-7:] == ["10", None, None, None, None, None, None]
+
+
+async def test_the_answer_names_a_task_that_could_not_be_stored(load: Callable[[str], Any], service: Service):
+    is_settling = asyncio.Event()
+
+    class FullJournal(MemoryJournal):
+        async def settle(self, ref, n, evidence):
+            is_settling.set()
+            message = "the disk is full"
+            raise JournalError(message)
+
+    client = Client(service.sandbox.api_key, base_url=service.sandbox.base_url, journal=FullJournal())
+    answering = asyncio.ensure_future(load("fastapi_workers").create("order-1", "a boat", client))
+    await is_settling.wait()
+    await client.aclose(grace=0)
+    answer = await answering
+
+    body = {"state": "accepted", "task": service.creates[0].task_id}
+    assert (answer.status_code, json.loads(answer.body)) == (201, body)

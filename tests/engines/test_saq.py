@@ -4,6 +4,7 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from tests.engines.outcomes import answer_stopped_worker, check_video
@@ -95,6 +96,30 @@ async def test_a_worker_killed_after_the_receipt_is_replaced_by_one_that_gets_th
 
     job = await until_status(recipe, "complete")
     await check_video(service, operator, (workers.directory / job.result).read_bytes())
+
+
+async def test_a_job_whose_heartbeat_failed_once_sends_the_next_ones(recipe, start, service: Service, database: str):
+    await recipe.order_video("order-1", "a boat")
+    await start()
+    await service.until(lambda request: request.op == "videos.get")
+    async with await psycopg.AsyncConnection.connect(database) as connection:
+        await connection.execute("SELECT FROM saq_jobs WHERE key = 'order-1' FOR UPDATE")  # the heartbeat waits
+        await until(lambda: terminate_waiting(connection))
+    failed = await recipe.queue.job("order-1")
+
+    async def is_newer() -> bool:
+        return (await recipe.queue.job("order-1")).touched > failed.touched
+
+    await until(is_newer)
+    job = await recipe.queue.job("order-1")
+    assert (job.status, job.attempts) == ("active", 1)
+
+
+async def terminate_waiting(connection: psycopg.AsyncConnection) -> bool:
+    """End the sessions that wait for a lock; False if there are none yet."""
+    waiting = "SELECT pid FROM pg_stat_activity WHERE pg_blocking_pids(pid) <> '{}' AND datname = current_database()"
+    ended = await connection.execute(f"SELECT pg_terminate_backend(pid) FROM ({waiting}) AS waiting")  # noqa: S608
+    return bool(await ended.fetchall())
 
 
 async def test_a_worker_that_is_stopped_during_a_create_stores_its_receipt_and_returns_the_job(

@@ -166,6 +166,14 @@ async def test_a_retryable_error_is_retried_and_a_final_one_is_not(recipe, tempo
     assert await attempts_of(temporal, "order-2") == [1]
 
 
+async def test_the_program_of_the_product_starts_a_workflow(temporal, workers: Workers):
+    program = await workers.start(str(QUEUES / "temporal_order.py"), "order-1", "a boat")
+
+    assert await program.wait() == 0
+    described = await temporal.get_workflow_handle("order-1").describe()
+    assert (described.workflow_type, described.task_queue) == ("video", "videos")
+
+
 async def test_the_workflow_of_an_order_is_started_once(recipe, temporal, service: Service):
     for _ in range(2):
         await recipe.order_video(temporal, "order-1", "a boat")

@@ -94,6 +94,12 @@ class WebApp:
         self.process = None
         return code
 
+    async def until_logged(self, text: str) -> None:
+        """Wait until the log contains this."""
+        async with asyncio.timeout(LIMIT):
+            while text not in "".join(self.log):  # noqa: ASYNC110 - another process writes it
+                await asyncio.sleep(0.01)
+
     async def order(self, order_id: str, prompt: str = "A paper boat", **options: Any) -> aiohttp.ClientResponse:
         """Send what the page sends."""
         if self.name == "django":

@@ -151,7 +151,10 @@ async def test_an_order_that_the_service_refuses_shows_the_reason(start, service
     row = await order(page, "<b>A boat</b>")
 
     await expect(state(row)).to_have_text("rejected")
-    await expect(row).to_contain_text("402")
+    await expect(row).to_contain_text("The log of the shop has the reason.")
+    service.sandbox.faults.add("videos.create", Fault.status(400, b'{"message": "too <b>long</b>"}'))
+    refused = await order(page, "A long boat")
+    await expect(refused.locator(".reason")).to_contain_text("too <b>long</b>")
     await row.get_by_role("button", name="Send again").click()
     await expect(state(row)).to_have_text("queued")
     service.sandbox.faults.clear()

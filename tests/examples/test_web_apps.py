@@ -2,11 +2,14 @@
 
 import asyncio
 import signal
+from importlib import import_module
 
 import pytest
 
-from tests.examples.conftest import COMMANDS, LIMIT
-from vidgen_async import Client
+from tests.examples.conftest import COMMANDS, EXAMPLES, LIMIT
+from vidgen_async import Client, JournalError, VidgenError
+from vidgen_async.clock import VirtualClock
+from vidgen_async.journal import MemoryJournal
 from vidgen_async.sandbox import Fault
 
 pytestmark = [pytest.mark.needs_dev, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
@@ -99,6 +102,56 @@ async def test_errors_have_the_status_that_tells_the_page_what_to_do(name, start
     assert (limited.status, limited.headers["Retry-After"]) == (503, "7")
     for answer in (limited, await app.get("/"), await app.get("/orders/unknown/video")):
         assert service.sandbox.api_key not in await answer.text()
+
+
+async def test_what_concerns_the_account_of_the_shop_is_logged_and_not_shown(name, start, service):
+    app = await start(name)
+    service.sandbox.faults.add("videos.create", Fault.status(402))
+    rejected = await app.order("order-1")
+    async with app.events() as events:
+        row = await events.until("rejected")
+
+    assert rejected.status == 502
+    assert "credits" not in await rejected.text() + str(row)
+    await app.until_logged("order 'order-1' was rejected and nothing was charged: videos.create: 402")
+
+
+async def test_an_order_that_the_journal_has_not_stored_is_answered_as_accepted(monkeypatch, service):
+    class LostJournal(MemoryJournal):
+        is_lost = False
+
+        async def settle(self, *_):
+            self.is_lost = True
+            raise JournalError
+
+        async def get(self, *arguments):
+            if self.is_lost:
+                raise JournalError
+            return await super().get(*arguments)
+
+    monkeypatch.syspath_prepend(EXAMPLES)
+    answer_to, orders_of = import_module("http_answers").answer_to, import_module("video_orders").VideoOrders
+    settings = {"journal": LostJournal(), "clock": VirtualClock()}
+    async with Client(service.sandbox.api_key, base_url=service.sandbox.base_url, **settings) as client:
+        with pytest.raises(VidgenError) as caught:
+            await orders_of(client).create("order-1", "A paper boat")
+    assert answer_to(caught.value)[0] == 201
+    assert len(service.sandbox.creates) == 1
+
+
+async def test_a_wait_that_failed_is_continued_for_the_next_browser(name, start, service):
+    app = await start(name)
+    service.sandbox.faults.add("videos.get", Fault.status(403), times=3)
+    await app.order("order-1")
+    async with app.events() as events:
+        while (row := await events.next())["reason"] is None:
+            pass
+    assert "403" not in row["reason"]
+    await app.until_logged("order order-1: videos.get: 403")
+    service.sandbox.clock.advance(4)
+
+    async with app.events() as events:
+        assert (await events.until("completed"))["reason"] is None
 
 
 async def test_an_uncertain_order_is_sent_once_and_follows_the_decision_of_an_operator(name, start, service, tmp_path):
