@@ -48,6 +48,7 @@ from vidgen_async.orders.error_messages import (
     not_recorded,
     not_sent,
     uncertain,
+    wrong_state,
 )
 from vidgen_async.orders.evidence import evidence_of_answer, evidence_without_answer
 from vidgen_async.orders.settlement import Settlement
@@ -748,6 +749,8 @@ def _check_sendable(order: Order, resend: Resend | None) -> None:
         check_attempt(order, resend.expect_attempt)
     if order.state in _sendable_states(resend):
         return
+    if resend is not None:
+        raise wrong_state(order, "resent")
     if order.state is OrderState.WITHDRAWN:
         raise conflict(order.order_id, "was withdrawn")
     raise uncertain(order)
@@ -765,7 +768,7 @@ def _raise_unless_retryable(order: Order, send: SendProgress, max_wait: float) -
     pause, and the refusal."""
     error = send.service_error
     if order.state is not OrderState.REJECTED or error is None:
-        raise uncertain(order) from send.failure
+        raise uncertain(order, error) from error or send.failure
     pause = PAUSE_WITHOUT_RETRY_AFTER if error.retry_after is None else max(error.retry_after, SHORTEST_PAUSE)
     refusal = rejected_error(error, **facts(order))
     # A page that is not the service's own is no evidence of the rate: a proxy may answer every create with it.
