@@ -325,9 +325,9 @@ class Orders:
         found = await self._journal.adopt(order.ref, adoption, states)
         if found.ref != order.ref:
             raise taken_by_another(order, found, task_id)
-        if found.receipt is None or found.attempts[-1].kind != "adopt":  # another process changed the order in between
-            raise wrong_state(found, "adopted")
-        return found.receipt
+        if (receipt := found.receipt) is None or task_id not in found.task_ids:
+            raise wrong_state(found, "adopted")  # another process changed the order in between
+        return receipt
 
     async def abandon(self, order_id: str, reason: str, *, by: str = "") -> Order:
         """Close an uncertain order, accepting that a task may exist and be charged. A late receipt still wins."""
