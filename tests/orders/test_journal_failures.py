@@ -72,6 +72,19 @@ async def test_a_receipt_is_written_again_until_the_journal_takes_it(make_orders
     assert len(service.posts) == 1
 
 
+@pytest.mark.parametrize("time_limit", [30, 90])
+async def test_a_write_that_took_its_whole_time_limit_to_fail_is_repeated(make_orders, service, clock, time_limit):
+    class Hanging(Failing):
+        async def settle(self, ref, n, evidence):
+            if self.failures["settle"]:
+                await clock.sleep(time_limit)
+            return await super().settle(ref, n, evidence)
+
+    orders = make_orders(on=Hanging(settle=1))
+    assert (await orders.create(REQUEST, order_id="o")).task_id == "task-1"
+    assert len(service.posts) == 1
+
+
 async def test_a_receipt_that_cannot_be_written_is_in_the_exception_and_can_be_adopted(make_orders, service):
     orders = make_orders(on=Failing(settle=7))
 

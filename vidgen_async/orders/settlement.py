@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -20,8 +21,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _Key = tuple[OrderRef, int]
 
-#: For how many seconds a caller waits until an outcome is written; from then on it is retried in the background.
-WRITE_TIMEOUT = 30.0
+#: For how many seconds after its first failure, which may take long, a write is retried before its caller continues;
+#: from then on it is retried in the background.
+RETRY_FOR = 30.0
 #: Seconds before the first retry in the background.
 _FIRST_PAUSE = 2.0
 
@@ -69,18 +71,19 @@ class Settlement:
         """Write the evidence, and return the order with it.
 
         Raises:
-            ReceiptNotStoredError: The journal failed for half a minute, and the attempt was accepted. With any other
+            ReceiptNotStoredError: No write succeeded within RETRY_FOR, and the attempt was accepted. With any other
                 outcome the order is returned as if it were written; it is written later.
         """
         ref, n = order.ref, attempt.n
-        started_at, tries = self._clock.now(), 0
+        failures, give_up_at = 0, math.inf
         while True:
             try:
                 settled = await self._journal.settle(ref, n, evidence)
             except Exception as error:  # a journal may raise anything; the evidence must not be lost
-                tries += 1
+                failures += 1
+                give_up_at = min(give_up_at, self._clock.now() + RETRY_FOR)
                 self._report_unwritten(ref, evidence, error)
-                if self._is_closing.is_set() or self._clock.now() - started_at >= WRITE_TIMEOUT:
+                if self._is_closing.is_set() or self._clock.now() >= give_up_at:
                     self._late.put((ref, n), evidence)
                     if evidence.task_id is not None:
                         raise self._not_stored(evidence.task_id, error, **facts(order.with_attempt(attempt))) from error
@@ -89,7 +92,7 @@ class Settlement:
                 await self._report_other_owner(ref, evidence)
                 return settled
             with suppress(TimeoutError):
-                await within(self._clock, backoff(tries, 1.0), self._is_closing.wait)
+                await within(self._clock, backoff(failures, 1.0), self._is_closing.wait)
 
     def hurry(self) -> None:
         """Make pending calls of :meth:`write` return after one more try: the client is closing."""
