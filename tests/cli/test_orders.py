@@ -318,6 +318,7 @@ def test_a_refused_resend_shows_the_refusal_and_what_to_check(here, service, unc
     assert "check VIDGEN_API_KEY" in " ".join(err.split())
     assert "was not sent again" not in err
     assert len(service.creates) == 2
+    assert "401" not in here("orders", "ls")[1]  # the refusal is not what makes the order uncertain
 
 
 def test_resume_sends_a_rejected_order_again_with_the_same_request(here, service):

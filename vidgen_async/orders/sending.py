@@ -392,9 +392,11 @@ class Sender:
             if (receipt := order.receipt) is not None:
                 _report_duplicates(order)
                 return receipt
-            if order.state is OrderState.REJECTED and order.attempts[-1].n not in seen and resend is None:
+            # (The last attempt may be another one, which was not sent.)
+            refused = [one for one in order.attempts if one.outcome is AttemptOutcome.REJECTED and one.n not in seen]
+            if order.state is OrderState.REJECTED and refused and resend is None:
                 service = order.ref.service
-                raise recorded_refusal(order.attempts[-1], origin=service, wall=self._clock.wall(), **facts(order))
+                raise recorded_refusal(refused[-1], origin=service, wall=self._clock.wall(), **facts(order))
             _check_sendable(order, resend)
             send = await self._send(submission, order, resend)
             order = submission.order
