@@ -113,6 +113,26 @@ async def test_no_connection_is_made_for_an_order_that_must_wait_for_its_slot(ma
     assert len(connections) == len(service.posts) == 6
 
 
+async def test_sends_that_are_stuck_while_they_connect_do_not_hold_up_those_for_which_slots_become_free(
+    make_orders, service, clock
+):
+    async def connect(request):
+        if b"stuck" in b"".join([piece async for piece in request.body.open()]):
+            await clock.sleep(110)
+
+    stuck = VideoRequest(model="vendorh3", prompt="stuck", duration=8)
+    transport = FakeTransport(service.transport._handler, before_gate=connect)
+    orders = make_orders(pacing=Pacing(limit=3), transport=transport)
+    for order_id in ("a", "b"):
+        await orders.create(REQUEST, order_id=order_id)
+    connecting = asyncio.ensure_future(orders.create(stuck, order_id="stuck"))
+    await clock.sleep(1)
+    await orders.create(REQUEST, order_id="c")
+    assert service.posts[2].at == pytest.approx(61, abs=1)
+    await connecting
+    assert service.posts[3].at == pytest.approx(110)
+
+
 async def test_a_slot_that_another_client_took_in_between_is_waited_for(make_orders, service, clock):
     class Contended(MemoryJournal):
         async def turn(self, *arguments):

@@ -16,7 +16,7 @@ import inspect
 import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import TypeAlias
@@ -93,6 +93,8 @@ logger = logging.getLogger(__name__)
 CONNECT_ATTEMPTS = 3
 #: Seconds between a create that was answered with 429 and its next attempt, however short its Retry-After.
 SHORTEST_PAUSE = 1.0
+#: Seconds after which a create that waits for a reserved slot reads the limit again.
+RECHECK_INTERVAL = 1.0
 #: Seconds added to a create's time limit; after that, other processes treat it as uncertain.
 DEADLINE_MARGIN = 10.0
 #: The deadline in seconds of a create without a time limit of its own.
@@ -674,7 +676,8 @@ class Sender:
             if turn.free > slots.reserved:
                 return
             if turn.free:
-                await slots.released.wait()
+                with suppress(TimeoutError):  # more slots may be free by then
+                    await within(self._clock, RECHECK_INTERVAL, slots.released.wait)
             else:
                 message = "order %(order_id)r waits %(seconds).1f s: %(reason)s"
                 level, reason = _WAITS[turn.is_paused]
