@@ -70,3 +70,20 @@ async def test_a_close_stops_when_writes_take_long_to_fail():
 
     assert clock.now() == 30.0
     assert reported == ["a", "b", "c"]
+
+
+async def test_a_close_writes_what_is_put_while_it_writes():
+    clock = VirtualClock()
+    written: list[str] = []
+
+    async def write(items):
+        ((key, _),) = items
+        if not written:
+            writer.put("b", 1)
+        written.append(key)
+
+    writer = LateWriter(clock, write, lambda *_: None, first_pause=60.0)
+    writer.put("a", 1)
+    await writer.aclose()
+
+    assert written == ["a", "b"]

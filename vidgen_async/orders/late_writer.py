@@ -16,8 +16,8 @@ Items: TypeAlias = Sequence[tuple[K, V]]
 
 #: Maximum number of seconds between two attempts.
 LONGEST_PAUSE = 60.0
-#: For how many seconds writes may fail while a writer is closed.
-LAST_FAILURES = 1.0
+#: Seconds that failing writes may take when a writer is closed.
+MAX_FAILURE_TIME = 1.0
 
 
 class LateWriter(Generic[K, V]):
@@ -69,7 +69,8 @@ class LateWriter(Generic[K, V]):
         if worker is not None:
             worker.cancel()
             await asyncio.wait({worker})
-        await self._write_each(logging.WARNING, stop_after=LAST_FAILURES)
+        while self.unwritten and await self._write_each(logging.WARNING, stop_after=MAX_FAILURE_TIME):
+            pass  # then what was put meanwhile
 
     async def _write_all(self) -> None:
         failures = 0
