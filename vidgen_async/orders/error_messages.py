@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from vidgen_async.errors import (
-    CassetteError,
     CreateError,
     InvalidRequestError,
     NotSentError,
@@ -14,16 +13,7 @@ from vidgen_async.errors import (
     ServiceError,
     UncertainCreateError,
 )
-from vidgen_async.types.orders import (
-    SET_BACK,
-    Attempt,
-    AttemptOutcome,
-    Order,
-    OrderState,
-    OrderStates,
-    Shard,
-    state_of,
-)
+from vidgen_async.types.orders import SET_BACK, Attempt, AttemptOutcome, Order, OrderState, OrderStates, Shard, state_of
 from vidgen_async.types.resources import VideoRequest, VideoTask
 
 #: By how much the service's clock and this one may differ.
@@ -78,10 +68,8 @@ def _what_is_known(attempt: Attempt) -> str:
     return f"{left}; after {attempt.wait_time:.1f} s {came} ({evidence.cause}{request}){task}"
 
 
-def not_sent(order: Order, failure: Exception | None) -> Exception:
+def not_sent(order: Order, failure: Exception | None) -> CreateError:
     """This send could not connect; an earlier attempt may be unclear all the same."""
-    if isinstance(failure, CassetteError):
-        return failure
     cause = str(failure)
     if isinstance(failure, TimeoutError):
         cause = "the create's time limit passed before a connection was ready"

@@ -99,7 +99,7 @@ RECHECK_INTERVAL = 1.0
 DEADLINE_MARGIN = 10.0
 #: The deadline in seconds of a create without a time limit of its own.
 DEADLINE_WITHOUT_LIMIT = 86400.0
-#: How it is logged that a create waits for its turn, and why, by whether a 429 pauses the account.
+#: Log level and reason for a create that waits, by Turn.is_paused.
 _WAITS = {
     False: (logging.INFO, "the submission limit is reached"),
     True: (logging.WARNING, "the service answered a create of the account with 429"),
@@ -146,13 +146,14 @@ class Submission:
 
 @mutable(eq=False)
 class SendProgress:
-    """One send, as far as it got; readable after it was cut off."""
+    """The progress of one send."""
 
     order: Order
     resend: Resend | None
-    has_slot: bool = True
+    slots: "AccountSlots | None"
+    """Where it has reserved a slot; None once the slot is released."""
     gate_write: "asyncio.Future[Attempt | Order | Turn] | None" = None
-    """What the journal answers in the gate."""
+    """What the journal answers in the gate; None if the gate was not reached."""
     is_handed_over: bool = False
     """The transport was asked to send it."""
     request: Request | None = None
@@ -164,12 +165,7 @@ class SendProgress:
     service_error: ServiceError | None = None
     """The answer with which the service rejected it."""
     attempt: Attempt | None = None
-    """As it was settled; None: nothing was sent, since there was no connection
-    (``failure``) or the order had changed."""
-
-    async def gate_result(self) -> Attempt | Order | Turn | None:
-        """What the journal answered; None: the gate was never reached."""
-        return None if self.gate_write is None else await asyncio.shield(self.gate_write)
+    """The attempt with its outcome; None if nothing was sent."""
 
 
 class HeldBackError(Exception):
@@ -182,8 +178,6 @@ class AccountSlots:
 
     lock: asyncio.Lock = Factory(asyncio.Lock)
     """Held by the first in line."""
-    users: int = 0
-    """How many sends wait for a slot or have one."""
     reserved: int = 0
     released: asyncio.Event = Factory(asyncio.Event)
 
@@ -195,8 +189,8 @@ class OrdersUnderWay:
     settlement: Settlement
     namespace: str | None
     submissions: dict[OrderRef, Submission] = Factory(dict)
-    slots: dict[str, AccountSlots] = Factory(dict)
-    """By account; only while there are users."""
+    slots: WeakValueDictionary[str, AccountSlots] = Factory(WeakValueDictionary)
+    """By account."""
     unrecorded: dict[OrderRef, UncertainCreateError] = Factory(dict)
     """Orders that may have been sent without being stored as such."""
     upload_locks: WeakValueDictionary[OrderRef, asyncio.Lock] = Factory(WeakValueDictionary)
@@ -274,7 +268,7 @@ class Sender:
             await asyncio.wait(decided, return_when=asyncio.FIRST_COMPLETED)
             raise_if_closed()
         if submission is None:
-            submission = self._start(ref, content, lambda made: self._create(made, ref, check))
+            submission = self._start(ref, content, lambda submission: self._create(submission, ref, check))
         elif not is_same_request(submission.content, content):
             raise conflict(ref.order_id, "is being used for a different request, which is being sent now")
         try:
@@ -287,7 +281,9 @@ class Sender:
 
     async def resend(self, order: Order, resend: Resend) -> Receipt:
         """Send the uncertain order once more, as an operator decided. No submission of it may be under way."""
-        submission = self._start(order.ref, order, lambda made: self._send_until_settled(made, order, resend))
+        submission = self._start(
+            order.ref, order, lambda submission: self._send_until_settled(submission, order, resend)
+        )
         submission.order = order
         submission.checked.set_result(None)
         return await self._receipt(submission, None)
@@ -351,8 +347,7 @@ class Sender:
 
     async def _create(self, submission: Submission, ref: OrderRef, check: Check | None) -> Receipt:
         """Store the intent, unless it is stored already, once the request has passed its check."""
-        if self.settlement.unwritten:
-            await self.settlement.flush(ref)
+        await self.settlement.flush(ref)
         order = submission.order = await self._journal.get(ref, self._clock.wall())
         content = submission.content
         if order is not None and not is_same_request(order, content):
@@ -385,8 +380,7 @@ class Sender:
         max_wait = self._pacing.max_wait
         # The attempts that were settled before this call or by it: the rejection of any other is new to the caller.
         seen = {attempt.n for attempt in order.attempts if attempt.outcome is not AttemptOutcome.SENDING}
-        if self.settlement.unwritten:
-            await self.settlement.flush(order.ref)
+        await self.settlement.flush(order.ref)
         while True:
             submission.order = order = await self._await_other_sender(submission, order)
             if order.state is OrderState.UNCERTAIN:
@@ -411,7 +405,9 @@ class Sender:
             seen |= {attempt.n for attempt in order.attempts}
             if send.attempt is None or send.attempt.outcome is AttemptOutcome.NOT_SENT:
                 connect_failures += 1
-                pause = _pause_after_connect_failure(order, send, connect_failures)
+                if connect_failures == CONNECT_ATTEMPTS:
+                    raise not_sent(order, send.failure) from send.failure
+                pause = backoff(connect_failures, 1.0)
             else:
                 required_pause, submission.refusal = _raise_unless_retryable(order, send, max_wait)
                 max_wait -= required_pause
@@ -421,8 +417,8 @@ class Sender:
 
     async def _await_other_sender(self, submission: Submission, order: Order) -> Order:
         """The order once no other process or client is sending it."""
-        if order.state is OrderState.SENDING:
-            _report_wait(order, self._clock.wall())
+        if order.state is OrderState.SENDING and (until := order.sending_until) is not None:
+            _report_wait(order, until, self._clock.wall())
         pause = 0.05
         while order.state is OrderState.SENDING:
             await self._clock.sleep(pause)
@@ -435,7 +431,7 @@ class Sender:
     async def _send(self, submission: Submission, order: Order, resend: Resend | None) -> SendProgress:
         """Send the order once: reserve a slot, connect, begin in the gate, send, settle.
 
-        What the service or the network did is in the result, never raised. Whatever happens, what is true stays stored.
+        The answer or failure is in the result; see Raises.
 
         Raises:
             JournalError: No POST was made.
@@ -444,8 +440,7 @@ class Sender:
         if (failure := self.under_way.unrecorded.get(order.ref)) is not None:
             raise failure
         while True:
-            await self._reserve_slot(order.ref)
-            send = SendProgress(order, resend)
+            send = SendProgress(order, resend, await self._reserve_slot(order.ref))
             try:
                 begun = await self._send_in_slot(submission, send)
             finally:
@@ -473,10 +468,10 @@ class Sender:
         begun = await self._find_attempt(submission, send, probe)
         if isinstance(begun, Attempt):
             await self.settlement.complete(self._settle(submission, send, begun, probe.delivery))
-            if isinstance(send.failure, CassetteError):
-                raise send.failure
         elif isinstance(begun, Order):
             submission.order, send.failure = begun, None
+        if isinstance(send.failure, CassetteError):
+            raise send.failure
         return begun
 
     async def _exchange(self, send: SendProgress, probe: Probe) -> None:
@@ -542,12 +537,10 @@ class Sender:
             submission.has_open_attempt, submission.refusal = True, None
         return begun
 
-    async def _begin_after_sending(self, submission: Submission, send: SendProgress) -> Attempt | Order | Turn:
+    async def _begin_after_sending(self, submission: Submission, send: SendProgress) -> Attempt | Turn:
         """Store the attempt of a send that did not wait for the gate, whatever the order has become meanwhile."""
-        begun = await self._begin(submission, send, None, frozenset(OrderState))
-        while isinstance(begun, Order) and len(begun.attempts) != len(send.order.attempts):
+        while isinstance(begun := await self._begin(submission, send, None, frozenset(OrderState)), Order):
             send.order = begun
-            begun = await self._begin(submission, send, None, frozenset(OrderState))
         return begun
 
     async def _find_attempt(
@@ -563,7 +556,7 @@ class Sender:
             UncertainCreateError: The journal failed, and something may have been sent.
         """
         try:
-            begun = await send.gate_result()
+            begun = None if send.gate_write is None else await asyncio.shield(send.gate_write)
         except Exception:
             if send.status is None:
                 raise
@@ -582,7 +575,7 @@ class Sender:
         return begun
 
     async def _settle(self, submission: Submission, send: SendProgress, attempt: Attempt, delivery: Delivery) -> None:
-        """Write what the attempt came to."""
+        """Record the outcome of the attempt."""
         order = send.order
         evidence = await self._collect_evidence(send, delivery)
         if evidence.outcome is AttemptOutcome.UNCERTAIN:
@@ -657,17 +650,13 @@ class Sender:
 
     # -- the rolling limit ---------------------------------------------------------------------------------------------
 
-    async def _reserve_slot(self, ref: OrderRef) -> None:
+    async def _reserve_slot(self, ref: OrderRef) -> AccountSlots:
         """Wait, in line, until the rolling limit has a slot that no other send of this client is about to use."""
         slots = self.under_way.slots.setdefault(ref.account, AccountSlots())
-        slots.users += 1
-        try:
-            async with slots.lock:
-                await self._wait_for_slot(ref, slots)
-                slots.reserved += 1
-        except BaseException:
-            self._leave_slots(ref)
-            raise
+        async with slots.lock:
+            await self._wait_for_slot(ref, slots)
+            slots.reserved += 1
+        return slots
 
     async def _wait_for_slot(self, ref: OrderRef, slots: AccountSlots) -> None:
         while True:
@@ -687,18 +676,10 @@ class Sender:
 
     def _release_slot(self, send: SendProgress) -> None:
         """The slot is free again, or the stored attempt counts from now on."""
-        if send.has_slot:
-            send.has_slot = False
-            slots = self.under_way.slots[send.order.ref.account]
-            slots.reserved -= 1
-            slots.released.set()
-            self._leave_slots(send.order.ref)
-
-    def _leave_slots(self, ref: OrderRef) -> None:
-        slots = self.under_way.slots[ref.account]
-        slots.users -= 1
-        if not slots.users:
-            del self.under_way.slots[ref.account]
+        if send.slots is not None:
+            send.slots.reserved -= 1
+            send.slots.released.set()
+            send.slots = None
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -761,13 +742,6 @@ def _check_sendable(order: Order, resend: Resend | None) -> None:
     raise uncertain(order)
 
 
-def _pause_after_connect_failure(order: Order, send: SendProgress, failures: int) -> float:
-    """Seconds until a create that could not connect is sent again; raises when that has been tried often enough."""
-    if failures == CONNECT_ATTEMPTS or isinstance(send.failure, CassetteError):
-        raise not_sent(order, send.failure) from send.failure
-    return backoff(failures, 1.0)
-
-
 def _raise_unless_retryable(order: Order, send: SendProgress, max_wait: float) -> tuple[float, RejectedError]:
     """Raise the outcome of a create, unless it is a 429 whose pause is at most ``max_wait``. Return the seconds of this
     pause, and the refusal."""
@@ -783,17 +757,13 @@ def _raise_unless_retryable(order: Order, send: SendProgress, max_wait: float) -
     return pause, refusal
 
 
-def _report_wait(order: Order, now: datetime) -> None:
-    sending = (attempt for attempt in order.attempts if attempt.outcome is AttemptOutcome.SENDING)
-    last = max(sending, key=lambda attempt: attempt.deadline_at)
+def _report_wait(order: Order, until: datetime, now: datetime) -> None:
     message = (
         "order %(order_id)r is being sent elsewhere; waiting for its outcome for at most %(seconds)g s, until its "
         "deadline at %(until)s, because its sender may still receive the answer"
     )
-    seconds = round((last.deadline_at - now).total_seconds(), 1)
-    until = f"{last.deadline_at:%Y-%m-%d %H:%M:%S} UTC"
-    fields = {"order_id": order.order_id, "seconds": seconds, "until": until}
-    report(logger, logging.INFO, Event.ORDER_AWAITED, message, **fields)
+    fields = {"seconds": round((until - now).total_seconds(), 1), "until": f"{until:%Y-%m-%d %H:%M:%S} UTC"}
+    report(logger, logging.INFO, Event.ORDER_AWAITED, message, order_id=order.order_id, **fields)
 
 
 def _report_duplicates(order: Order) -> None:
