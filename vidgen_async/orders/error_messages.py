@@ -19,7 +19,7 @@ from vidgen_async.types.resources import VideoRequest, VideoTask
 #: By how much the service's clock and this one may differ.
 CLOCKS_APART = timedelta(hours=1)
 WHAT_TO_DO = "Check the account, then call orders.adopt(…), orders.abandon(…) or an explicit orders.resend(…)."
-NOT_AUTOMATIC = "It is not sent again without your decision."
+NOT_AUTOMATIC = "The order is not sent again without your decision."
 CALL_AGAIN = "Calling again with the same order id is safe."
 
 
@@ -72,7 +72,7 @@ def not_sent(order: Order, failure: Exception | None) -> CreateError:
     """This send could not connect; an earlier attempt may be unclear all the same."""
     cause = str(failure)
     if isinstance(failure, TimeoutError):
-        cause = "the create's time limit passed before a connection was ready"
+        cause = "the create's time limit passed before the first byte was sent"
     if is_unaccounted(order):
         message = (
             f"order {order.order_id!r} was not sent again: {cause}. The outcome of an earlier attempt is still "
@@ -230,13 +230,13 @@ def check_shard(shard: Shard | None) -> None:
             raise InvalidRequestError(problem, problems=[problem])
 
 
-def wanted_states(states: OrderStates | None) -> frozenset[OrderState]:
+def parse_states(states: OrderStates | None) -> frozenset[OrderState]:
     """The requested states, or all; InvalidRequestError lists the valid ones."""
     if states is None:
         return frozenset(OrderState)
-    given = [states] if isinstance(states, str) else list(states)
-    unknown = [state for state in given if state not in list(OrderState)]
+    names = [states] if isinstance(states, str) else list(states)
+    unknown = [state for state in names if state not in list(OrderState)]
     if unknown:
         problem = f"states: no such state: {', '.join(map(repr, unknown))}; there are: {', '.join(OrderState)}"
         raise InvalidRequestError(problem, problems=[problem])
-    return frozenset(map(OrderState, given))
+    return frozenset(map(OrderState, names))

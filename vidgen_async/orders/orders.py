@@ -22,9 +22,9 @@ from vidgen_async.orders.error_messages import (
     check_page,
     check_reason,
     check_shard,
+    parse_states,
     taken_by_another,
     unreadable,
-    wanted_states,
     wrong_state,
 )
 from vidgen_async.orders.local_images import ImagesToUpload, ImageUploads
@@ -186,7 +186,7 @@ class Orders:
             JournalError: The journal cannot be read, or has no order ``after``.
         """
         self._check_usable()
-        accepted_states = wanted_states(states)
+        accepted_states = parse_states(states)
         check_page(since, limit)
         # Evidence that the journal does not have yet may change the state of an order.
         is_journal_complete = not self._settlement.unwritten

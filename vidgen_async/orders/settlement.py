@@ -1,4 +1,4 @@
-"""What an attempt came to is written to the journal; what the journal does not accept now is written later."""
+"""Records the outcome of an attempt in the journal, later if the journal does not accept it now."""
 
 import asyncio
 import logging
@@ -29,8 +29,8 @@ _FIRST_PAUSE = 2.0
 
 
 class Settlement:
-    """Writes evidence. Nothing is lost while the client is open: evidence that the journal refused is kept in memory,
-    counts as known, and is retried until the journal accepts it."""
+    """Writes evidence. Nothing is lost while the client is open: evidence that the journal refused stays in memory,
+    counts as known, and is written again until the journal accepts it."""
 
     def __init__(self, journal: Journal, clock: Clock, known: tuple[str, ...] = ()) -> None:
         self._journal = journal
@@ -95,7 +95,7 @@ class Settlement:
                 await within(self._clock, backoff(failures, 1.0), self._is_closing.wait)
 
     def hurry(self) -> None:
-        """Make pending calls of :meth:`write` return after one more try: the client is closing."""
+        """Make pending calls of :meth:`write` return after one more attempt: the client is closing."""
         self._is_closing.set()
 
     def add_unwritten(self, order: Order) -> Order:
@@ -117,7 +117,7 @@ class Settlement:
                 raise
 
     async def aclose(self) -> None:
-        """Try once more to write everything; report in the log what could not be written."""
+        """Attempt once more to write everything; log what could not be written."""
         self._is_closing.set()
         if self._workers:
             await asyncio.wait(self._workers)
@@ -164,8 +164,7 @@ class Settlement:
     def _not_stored(self, task_id: str, error: Exception, **order: Any) -> ReceiptNotStoredError:
         message = (
             f"order {order['order_id']!r}: the service accepted it as task {task_id!r}, but the journal could not be "
-            f"written ({self.describe(error)}). The client keeps trying to write it while it is "
-            "open."
+            f"written ({self.describe(error)}). The client retries the write while it is open."
         )
         return ReceiptNotStoredError(
             message,
