@@ -256,6 +256,17 @@ async def test_a_refusal_that_cannot_be_written_is_told_and_then_written(make_or
     assert len(service.posts) == 2
 
 
+async def test_a_resend_first_writes_what_is_known_of_the_attempt_before_it(make_orders, service, clock):
+    service.answers(lambda: refused(503), accepted)
+    orders = make_orders(on=Failing(settle=7))
+    with pytest.raises(UncertainCreateError):
+        await orders.create(REQUEST, order_id="o")
+    began_at = clock.now()
+    assert (await orders.resend("o", expect_attempt=1, reason="again")).task_id == "task-1"
+    assert clock.now() == began_at
+    assert len(service.posts) == 2
+
+
 async def test_a_task_that_is_the_receipt_of_two_orders_is_reported(make_orders, caplog):
     orders = make_orders()
     await orders.create(REQUEST, order_id="o")
