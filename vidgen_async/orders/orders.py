@@ -287,6 +287,7 @@ class Orders:
 
         Raises:
             OrderStateError: Nothing was sent: the order is not uncertain, has another attempt, or is too old.
+            UncertainCreateError: It is still uncertain. ``__cause__`` is the refusal of the resend, if there was one.
                 Otherwise the errors of :meth:`create`.
         """
         check_reason("resend", reason)
