@@ -507,7 +507,7 @@ class Sender:
                 "replay with a MemoryJournal"
             )
             raise CassetteError(message)
-        states = _sendable_states(send.resend)
+        states = SENDABLE if send.resend is None else frozenset({OrderState.UNCERTAIN})
         if not isinstance(await self._begin(submission, send, self._pacing, states), Attempt):
             raise HeldBackError
 
@@ -725,21 +725,16 @@ class Sender:
                 submission.order = order or submission.order
 
 
-def _sendable_states(resend: Resend | None) -> frozenset[OrderState]:
-    return SENDABLE if resend is None else frozenset({OrderState.UNCERTAIN})
-
-
 def _check_sendable(order: Order, resend: Resend | None) -> None:
     """Raise what an order that may not be sent stands for."""
     if resend is not None:
         check_attempt(order, resend.expect_attempt)
-    if order.state in _sendable_states(resend):
-        return
-    if resend is not None:
-        raise wrong_state(order, "resent")
-    if order.state is OrderState.WITHDRAWN:
+        if order.state is not OrderState.UNCERTAIN:
+            raise wrong_state(order, "resent")
+    elif order.state is OrderState.WITHDRAWN:
         raise conflict(order.order_id, "was withdrawn")
-    raise uncertain(order)
+    elif order.state not in SENDABLE:
+        raise uncertain(order)
 
 
 def _raise_unless_retryable(order: Order, send: SendProgress, max_wait: float) -> tuple[float, RejectedError]:
