@@ -306,7 +306,19 @@ def test_a_resend_without_a_response_stays_uncertain_and_names_the_next_attempt(
     code, _, err = here("orders", "resend", uncertain, "--expect-attempt", "1", *WHY, "--yes")
     assert code == 5
     assert "--expect-attempt 2" in err
+    assert "was not sent again" not in err
     assert len(service.creates) == 2
+
+
+def test_a_refused_resend_shows_the_refusal_and_what_to_check(here, service, uncertain):
+    service.add_fault("videos.create", Fault.status(401))
+    code, _, err = here("orders", "resend", uncertain, "--expect-attempt", "1", *WHY, "--yes")
+    assert code == 5
+    assert re.search("attempt 2, a resend, was sent at .* status 401 was received", " ".join(err.split()))
+    assert "check VIDGEN_API_KEY" in " ".join(err.split())
+    assert "was not sent again" not in err
+    assert len(service.creates) == 2
+    assert "401" not in here("orders", "ls")[1]  # the refusal is not what makes the order uncertain
 
 
 def test_resume_sends_a_rejected_order_again_with_the_same_request(here, service):

@@ -106,6 +106,18 @@ async def test_a_task_that_the_service_knows_only_later_is_found(orders, service
     await appearing
 
 
+async def test_a_candidate_whose_first_answer_took_long_is_asked_for_again(make_orders, service, answer, task, clock):
+    async def slowly(task_id):
+        await clock.sleep(12)
+        try:
+            return await service.get_task(task_id)
+        finally:
+            service.found["t-1"] = task
+
+    answer()
+    assert (await make_orders(get_task=slowly).create(VIDEO, order_id="o")).task_id == "t-1"
+
+
 @pytest.mark.parametrize("ago", [0, 1, 2])
 async def test_a_task_may_be_as_old_as_the_send_and_two_seconds(orders, service, answer, task, ago):
     answer(takes=30)

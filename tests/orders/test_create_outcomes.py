@@ -56,7 +56,7 @@ async def test_a_refusal_is_rejected_and_sent_once(orders, service, status):
 async def test_any_other_status_is_uncertain_and_sent_once(orders, service, status):
     service.answers(lambda: refused(status, Retry_After="1", Location="https://elsewhere/"))
 
-    with pytest.raises(UncertainCreateError, match="was not sent again"):
+    with pytest.raises(UncertainCreateError, match="is not sent again without your decision"):
         await orders.create(REQUEST, order_id="o")
     with pytest.raises(UncertainCreateError):
         await orders.create(REQUEST, order_id="o")

@@ -72,6 +72,19 @@ async def test_a_receipt_is_written_again_until_the_journal_takes_it(make_orders
     assert len(service.posts) == 1
 
 
+@pytest.mark.parametrize("time_limit", [30, 90])
+async def test_a_write_that_took_its_whole_time_limit_to_fail_is_repeated(make_orders, service, clock, time_limit):
+    class Hanging(Failing):
+        async def settle(self, ref, n, evidence):
+            if self.failures["settle"]:
+                await clock.sleep(time_limit)
+            return await super().settle(ref, n, evidence)
+
+    orders = make_orders(on=Hanging(settle=1))
+    assert (await orders.create(REQUEST, order_id="o")).task_id == "task-1"
+    assert len(service.posts) == 1
+
+
 async def test_a_receipt_that_cannot_be_written_is_in_the_exception_and_can_be_adopted(make_orders, service):
     orders = make_orders(on=Failing(settle=7))
 
@@ -240,6 +253,17 @@ async def test_a_refusal_that_cannot_be_written_is_told_and_then_written(make_or
     assert len(service.posts) == 1
 
     assert (await orders.create(REQUEST, order_id="o")).task_id == "task-1"
+    assert len(service.posts) == 2
+
+
+async def test_a_resend_first_writes_what_is_known_of_the_attempt_before_it(make_orders, service, clock):
+    service.answers(lambda: refused(503), accepted)
+    orders = make_orders(on=Failing(settle=7))
+    with pytest.raises(UncertainCreateError):
+        await orders.create(REQUEST, order_id="o")
+    began_at = clock.now()
+    assert (await orders.resend("o", expect_attempt=1, reason="again")).task_id == "task-1"
+    assert clock.now() == began_at
     assert len(service.posts) == 2
 
 

@@ -1,18 +1,22 @@
 """What a person can do about an order: always on record, never twice by accident."""
 
 import asyncio
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tests.orders.conftest import accepted, refused
 from vidgen_async.errors import (
+    AuthenticationError,
     ConnectError,
+    InsufficientCreditsError,
     InvalidRequestError,
     JournalError,
     NotFoundError,
     OrderConflictError,
     OrderStateError,
+    RateLimitError,
     UncertainCreateError,
 )
 from vidgen_async.transports import FakeTransport
@@ -148,17 +152,95 @@ async def test_who_decided_what_when_and_why_is_on_record(uncertain, service, cl
     assert [attempt.n for attempt in order.unclear] == [1, 2]
 
 
+async def test_of_two_operators_who_adopt_different_tasks_one_gets_the_receipt(uncertain, make_orders, clock):
+    async def slowly(task_id):
+        await clock.sleep(1)
+        return VideoTask(id=task_id)
+
+    adoptions = [make_orders(get_task=slowly).adopt("o", task_id) for task_id in ("found", "mistaken")]
+    outcomes = await asyncio.gather(*adoptions, return_exceptions=True)
+    assert outcomes[0].task_id == "found"
+    assert isinstance(outcomes[1], OrderStateError)
+    assert (await uncertain.get("o")).task_ids == ("found",)
+
+
+async def test_an_adoption_of_the_task_that_a_late_receipt_names_gives_that_receipt(
+    uncertain, service, journal, clock, monkeypatch
+):
+    async def late(task_id):
+        order = await uncertain.get("o")
+        evidence = Evidence(outcome=AttemptOutcome.ACCEPTED, at=clock.wall(), task_id=task_id)
+        await journal.settle(order.ref, 1, evidence)
+        return VideoTask(id=task_id)
+
+    monkeypatch.setattr(uncertain, "_get_task", late)
+    assert (await uncertain.adopt("o", "found")).task_id == "found"
+    assert len((await uncertain.get("o")).attempts) == 1
+
+
 async def test_adopting_the_task_that_an_order_has_already_gives_its_receipt(orders, service):
     receipt = await orders.create(REQUEST, order_id="o")
     assert await orders.adopt("o", receipt.task_id) == receipt
     assert len((await orders.get("o")).attempts) == 1
 
 
-async def test_a_resend_that_is_refused_leaves_the_order_uncertain(uncertain, service):
-    service.answers(lambda: refused(402))
-    with pytest.raises(UncertainCreateError):
+@pytest.mark.parametrize(
+    ("status", "cause", "advice"),
+    [(401, AuthenticationError, "VIDGEN_API_KEY"), (402, InsufficientCreditsError, ""), (429, RateLimitError, "")],
+)
+async def test_a_resend_that_is_refused_leaves_the_order_uncertain_and_its_error_has_the_refusal(
+    uncertain, service, status, cause, advice
+):
+    service.answers(lambda: refused(status, X_Request_Id="req-7"))
+    with pytest.raises(UncertainCreateError) as caught:
         await uncertain.resend("o", expect_attempt=1, reason="again")
     assert (await uncertain.get("o")).state is OrderState.UNCERTAIN
+    assert len(service.posts) == 2
+    assert "attempt 1 was sent" in caught.value.summary
+    assert re.search(
+        f"attempt 2, a resend, was sent at .* status {status} was received .*, request req-7", caught.value.summary
+    )
+    assert "was not sent" not in str(caught.value)
+    assert isinstance(caught.value.__cause__, cause)
+    assert advice in caught.value.advice
+    with pytest.raises(UncertainCreateError, match="attempt 2, a resend, was sent"):
+        await uncertain.create(REQUEST, order_id="o")
+
+
+async def test_a_resend_without_an_answer_is_not_called_not_sent(uncertain, service):
+    service.answers(lambda: refused(503))
+    with pytest.raises(UncertainCreateError) as caught:
+        await uncertain.resend("o", expect_attempt=1, reason="again")
+    assert "was not sent" not in str(caught.value)
+
+
+@pytest.mark.parametrize("outcome", [AttemptOutcome.REJECTED, AttemptOutcome.NOT_SENT])
+async def test_a_resend_of_an_order_that_became_certain_meanwhile_sends_nothing_and_names_its_state(
+    uncertain, make_orders, service, journal, clock, outcome
+):
+    async def late(_):
+        order = await uncertain.get("o")
+        await journal.settle(order.ref, 1, Evidence(outcome=outcome, at=clock.wall(), status=402))
+
+    orders = make_orders(transport=FakeTransport(service.transport._handler, before_gate=late))
+    with pytest.raises(OrderStateError, match=r"cannot be resent: it is (rejected|queued)"):
+        await orders.resend("o", expect_attempt=1, reason="again")
+    assert len(service.posts) == 1
+
+
+async def test_a_close_before_a_resend_is_sent_does_not_report_a_send(make_orders, service, clock):
+    service.answers(lambda: refused(503))
+    orders = make_orders(pacing=Pacing(limit=1))
+    with pytest.raises(UncertainCreateError):
+        await orders.create(REQUEST, order_id="o")
+    resending = asyncio.ensure_future(orders.resend("o", expect_attempt=1, reason="again"))
+    await clock.sleep(1)
+    await orders.aclose(grace=0.1)
+    with pytest.raises(UncertainCreateError) as caught:
+        await resending
+    assert len(service.posts) == 1
+    assert "answer" not in caught.value.summary
+    assert "a resend, was sent" not in caught.value.summary
 
 
 async def test_a_resend_under_way_does_not_hide_a_late_receipt_of_the_first_attempt(uncertain, service, journal, clock):

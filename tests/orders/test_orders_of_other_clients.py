@@ -14,7 +14,9 @@ from vidgen_async.errors import (
     UncertainCreateError,
     UnexpectedResponseError,
 )
+from vidgen_async.journal import MemoryJournal
 from vidgen_async.types.limits import Pacing
+from vidgen_async.types.orders import AttemptOutcome
 from vidgen_async.types.resources import VideoRequest
 
 REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
@@ -97,4 +99,31 @@ async def test_an_order_retried_after_a_429_is_still_sent_only_once_at_a_time(ma
     assert sender.task_id == "task-1"
     assert isinstance(joined, RateLimitError)
     assert joined.may_retry
+    assert len(service.posts) == 2
+
+
+async def test_a_send_elsewhere_that_was_stopped_before_the_first_byte_is_not_taken_for_a_refusal(
+    make_orders, service, clock
+):
+    class SlowGate(MemoryJournal):
+        async def begin(self, permission):
+            begun = await super().begin(permission)
+            await clock.sleep(5)
+            return begun
+
+    journal = SlowGate()
+    first, stopped, waiting = (make_orders(on=journal) for _ in range(3))
+    service.answers(lambda: refused(402), accepted)
+    with pytest.raises(RejectedError):
+        await first.create(REQUEST, order_id="o")
+    sending = asyncio.ensure_future(stopped.create(REQUEST, order_id="o"))
+    await clock.sleep(1)
+    joined = asyncio.ensure_future(waiting.create(REQUEST, order_id="o"))
+    await clock.sleep(1)
+    await stopped.aclose(grace=0.1)
+
+    assert (await joined).task_id == "task-1"
+    await asyncio.gather(sending, return_exceptions=True)
+    outcomes = [attempt.outcome for attempt in (await first.get("o")).attempts]
+    assert outcomes == [AttemptOutcome.REJECTED, AttemptOutcome.NOT_SENT, AttemptOutcome.ACCEPTED]
     assert len(service.posts) == 2

@@ -113,6 +113,59 @@ async def test_no_connection_is_made_for_an_order_that_must_wait_for_its_slot(ma
     assert len(connections) == len(service.posts) == 6
 
 
+async def test_sends_that_are_stuck_while_they_connect_do_not_hold_up_those_for_which_slots_become_free(
+    make_orders, service, clock
+):
+    async def connect(request):
+        if b"stuck" in b"".join([piece async for piece in request.body.open()]):
+            await clock.sleep(110)
+
+    stuck = VideoRequest(model="vendorh3", prompt="stuck", duration=8)
+    transport = FakeTransport(service.transport._handler, before_gate=connect)
+    orders = make_orders(pacing=Pacing(limit=3), transport=transport)
+    for order_id in ("a", "b"):
+        await orders.create(REQUEST, order_id=order_id)
+    connecting = asyncio.ensure_future(orders.create(stuck, order_id="stuck"))
+    await clock.sleep(1)
+    await orders.create(REQUEST, order_id="c")
+    assert service.posts[2].at == pytest.approx(61, abs=1)
+    await connecting
+    assert service.posts[3].at == pytest.approx(110)
+
+
+async def test_a_released_slot_is_used_at_once(make_orders, service, clock):
+    async def connect(request):
+        if b"stuck" in b"".join([piece async for piece in request.body.open()]):
+            await clock.sleep(0.3)
+            raise ConnectError("refused", delivery=Delivery.NOT_SENT)
+
+    transport = FakeTransport(service.transport._handler, before_gate=connect)
+    orders = make_orders(pacing=Pacing(limit=1), transport=transport)
+    stuck = VideoRequest(model="vendorh3", prompt="stuck", duration=8)
+    connecting = asyncio.ensure_future(orders.create(stuck, order_id="stuck"))
+    await clock.sleep(0.1)
+    await orders.create(REQUEST, order_id="o")
+    assert service.posts[0].at == pytest.approx(0.3)
+    await asyncio.gather(connecting, return_exceptions=True)
+
+
+async def test_only_the_first_in_line_reads_the_limit(make_orders, clock):
+    class Counting(MemoryJournal):
+        reads = 0
+
+        async def turn(self, *arguments):
+            self.reads += 1
+            return await super().turn(*arguments)
+
+    orders = make_orders(on=(journal := Counting()), pacing=Pacing(limit=1))
+    await orders.create(REQUEST, order_id="first")
+    waiting = [asyncio.ensure_future(orders.create(REQUEST, order_id=f"order-{n}")) for n in range(20)]
+    await clock.sleep(30)
+    assert journal.reads == 2
+    await orders.aclose(grace=0.1)
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+
 async def test_a_slot_that_another_client_took_in_between_is_waited_for(make_orders, service, clock):
     class Contended(MemoryJournal):
         async def turn(self, *arguments):

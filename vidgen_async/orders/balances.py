@@ -18,11 +18,11 @@ from vidgen_async.types.resources import Account
 
 logger = logging.getLogger(__name__)
 
-#: Seconds for which the account is read; when the client is closed, at most so many more.
-PATIENCE = 10.0
-LAST_PATIENCE = 2.0
-#: How many readings are kept: the one before an attempt is among them, unless very many overlap.
-_KEPT = 32
+#: Time limit in seconds of a read of the account, and the one that remains when the client is closed.
+READ_TIMEOUT = 10.0
+CLOSING_TIMEOUT = 2.0
+#: Number of stored readings: the one before an attempt is among them, unless very many overlap.
+_MAX_READINGS = 32
 
 
 class Balances:
@@ -43,7 +43,7 @@ class Balances:
         self._read = read
         self._journal = journal
         self._clock = clock
-        self._readings: deque[Balance] = deque(maxlen=_KEPT)
+        self._readings: deque[Balance] = deque(maxlen=_MAX_READINGS)
         self._waiting: list[tuple[OrderRef, int, Evidence]] = []
         self._readers = readers
         self._reader: asyncio.Task[None] | None = None
@@ -73,7 +73,7 @@ class Balances:
         while self._waiting:
             waiting, self._waiting = self._waiting, []
             try:
-                balance = self.remember(await within(self._clock, PATIENCE, read))
+                balance = self.remember(await within(self._clock, READ_TIMEOUT, read))
                 for ref, n, evidence in waiting:
                     await self._journal.settle(ref, n, evolve(evidence, balance_after=balance))
             except Exception as error:  # noqa: BLE001 - only additional evidence: neither the service nor a journal may raise here
@@ -87,7 +87,7 @@ async def end_readers(readers: set[asyncio.Task[None]], clock: Clock, grace: flo
     if readers:
         running = set(readers)
         with suppress(TimeoutError):
-            await within(clock, min(grace, LAST_PATIENCE), lambda: asyncio.wait(running))
+            await within(clock, min(grace, CLOSING_TIMEOUT), lambda: asyncio.wait(running))
         for reader in running:
             reader.cancel()
         await asyncio.wait(running)

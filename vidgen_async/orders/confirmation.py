@@ -8,6 +8,7 @@ candidates.
 
 import json
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
@@ -76,7 +77,7 @@ class Confirmation:
     async def _find(self, candidates: tuple[str, ...]) -> VideoTask | None:
         """The one task that is known, if the service answered 404 for all other candidates until the end."""
         found: dict[str, VideoTask] = {}
-        give_up_at = self.clock.now() + UNKNOWN_FOR
+        give_up_at = math.inf
         while True:
             for candidate in candidates:
                 if candidate in found:
@@ -92,6 +93,7 @@ class Confirmation:
                     return None
                 if len(found) > 1:
                     return None
+            give_up_at = min(give_up_at, self.clock.now() + UNKNOWN_FOR)  # from the first answers, which may take long
             if len(found) == len(candidates) or self.clock.now() + PAUSE > give_up_at:
                 return next(iter(found.values()), None)
             await self.clock.sleep(PAUSE)

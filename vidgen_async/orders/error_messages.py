@@ -5,20 +5,21 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from vidgen_async.errors import (
-    CassetteError,
     CreateError,
     InvalidRequestError,
     NotSentError,
     OrderConflictError,
     OrderStateError,
+    ServiceError,
     UncertainCreateError,
 )
-from vidgen_async.types.orders import SET_BACK, Attempt, Order, OrderState, OrderStates, Shard, state_of
+from vidgen_async.types.orders import SET_BACK, Attempt, AttemptOutcome, Order, OrderState, OrderStates, Shard, state_of
 from vidgen_async.types.resources import VideoRequest, VideoTask
 
 #: By how much the service's clock and this one may differ.
 CLOCKS_APART = timedelta(hours=1)
 WHAT_TO_DO = "Check the account, then call orders.adopt(…), orders.abandon(…) or an explicit orders.resend(…)."
+NOT_AUTOMATIC = "The order is not sent again without your decision."
 CALL_AGAIN = "Calling again with the same order id is safe."
 
 
@@ -27,8 +28,9 @@ def facts(order: Order) -> dict[str, Any]:
     return {"order_id": order.order_id, "idempotency_key": order.idempotency_key, "attempts": order.attempts}
 
 
-def uncertain(order: Order) -> UncertainCreateError:
-    """Whether the service accepted the order is unknown; the message names every unclear attempt."""
+def uncertain(order: Order, refusal: ServiceError | None = None) -> UncertainCreateError:
+    """Whether the service accepted the order is unknown; the message names every unclear attempt and refused resend.
+    ``refusal`` is that of the last attempt."""
     if order.state is OrderState.ABANDONED and order.closing is not None:
         message = (
             f"order {order.order_id!r} was abandoned ({order.closing.reason}) and is not sent again; a new video needs "
@@ -37,12 +39,18 @@ def uncertain(order: Order) -> UncertainCreateError:
         return UncertainCreateError(
             message, **facts(order), advice="If its task is found, record it with orders.adopt(…)."
         )
-    known = "; ".join(map(_what_is_known, order.unclear))
+    known = "; ".join(
+        _what_is_known(attempt)
+        for attempt in order.attempts
+        if attempt.outcome is AttemptOutcome.UNCERTAIN
+        or (attempt.kind == "resend" and attempt.outcome is AttemptOutcome.REJECTED)
+    )
     message = (
         f"it is unknown whether the service accepted order {order.order_id!r}. Known: {known}. A task may exist and be "
-        "charged. The order was not sent again."
+        f"charged. {NOT_AUTOMATIC}"
     )
-    return UncertainCreateError(message, **facts(order), advice=WHAT_TO_DO)
+    advice = f"{refusal.advice if refusal else ''} {WHAT_TO_DO}".strip()
+    return UncertainCreateError(message, **facts(order), advice=advice)
 
 
 def _what_is_known(attempt: Attempt) -> str:
@@ -60,13 +68,11 @@ def _what_is_known(attempt: Attempt) -> str:
     return f"{left}; after {attempt.wait_time:.1f} s {came} ({evidence.cause}{request}){task}"
 
 
-def not_sent(order: Order, failure: Exception | None) -> Exception:
+def not_sent(order: Order, failure: Exception | None) -> CreateError:
     """This send could not connect; an earlier attempt may be unclear all the same."""
-    if isinstance(failure, CassetteError):
-        return failure
     cause = str(failure)
     if isinstance(failure, TimeoutError):
-        cause = "the create's time limit passed before a connection was ready"
+        cause = "the create's time limit passed before the first byte was sent"
     if is_unaccounted(order):
         message = (
             f"order {order.order_id!r} was not sent again: {cause}. The outcome of an earlier attempt is still "
@@ -93,8 +99,8 @@ def interrupted(
     known = {"order_id": order_id} if order is None else facts(order)
     if may_have_been_sent:
         message = (
-            f"order {order_id!r}: the client was closed before the answer was received. A task may exist and be "
-            "charged. The order is never sent again automatically."
+            f"order {order_id!r}: the client was closed before the outcome was known. A task may exist and be charged. "
+            f"{NOT_AUTOMATIC}"
         )
         return UncertainCreateError(message, **known, advice=WHAT_TO_DO)
     if refusal is not None:
@@ -224,13 +230,13 @@ def check_shard(shard: Shard | None) -> None:
             raise InvalidRequestError(problem, problems=[problem])
 
 
-def wanted_states(states: OrderStates | None) -> frozenset[OrderState]:
+def parse_states(states: OrderStates | None) -> frozenset[OrderState]:
     """The requested states, or all; InvalidRequestError lists the valid ones."""
     if states is None:
         return frozenset(OrderState)
-    given = [states] if isinstance(states, str) else list(states)
-    unknown = [state for state in given if state not in list(OrderState)]
+    names = [states] if isinstance(states, str) else list(states)
+    unknown = [state for state in names if state not in list(OrderState)]
     if unknown:
         problem = f"states: no such state: {', '.join(map(repr, unknown))}; there are: {', '.join(OrderState)}"
         raise InvalidRequestError(problem, problems=[problem])
-    return frozenset(map(OrderState, given))
+    return frozenset(map(OrderState, names))

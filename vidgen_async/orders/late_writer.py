@@ -1,7 +1,8 @@
-"""What the journal does not accept now is written as soon as it does."""
+"""Writes later what the journal does not accept now."""
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 from typing import Generic, TypeAlias, TypeVar
@@ -13,8 +14,10 @@ V = TypeVar("V")
 
 Items: TypeAlias = Sequence[tuple[K, V]]
 
-#: Seconds between two tries, at most.
+#: Maximum number of seconds between two attempts.
 LONGEST_PAUSE = 60.0
+#: Seconds that failing writes may take when a writer is closed.
+MAX_FAILURE_TIME = 1.0
 
 
 class LateWriter(Generic[K, V]):
@@ -24,7 +27,7 @@ class LateWriter(Generic[K, V]):
         write: Writes one batch. Whatever it raises is reported, and the batch is retried.
         report_failure: Called with a log level, a batch that could not be written, and the error.
         batch_size: The largest number of items in one call of ``write``.
-        first_pause: Seconds before the first try.
+        first_pause: Seconds before the first attempt.
     """
 
     def __init__(
@@ -59,37 +62,42 @@ class LateWriter(Generic[K, V]):
                 del self.unwritten[key]
 
     async def aclose(self) -> None:
-        """Try once more to write everything; report what could not be written. Nothing is written after that."""
+        """Attempt once more to write everything, unless failures take long; report what could not be written. Nothing
+        is written after that."""
         self._is_closed = True
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.cancel()
             await asyncio.wait({worker})
-        try:
-            while batch := self._batch(self.unwritten):
-                await self.write(batch)
-        except Exception as error:  # noqa: BLE001 - a journal may raise anything
-            # One that takes long to fail is not tried for each batch.
-            self._report_failure(logging.WARNING, list(self.unwritten.items()), error)
+        while self.unwritten and await self._write_each(logging.WARNING, stop_after=MAX_FAILURE_TIME):
+            pass  # then what was put meanwhile
 
     async def _write_all(self) -> None:
         failures = 0
         if self._first_pause:
             await self._clock.sleep(self._first_pause)
         while self.unwritten:
-            remaining = dict(self.unwritten)
-            has_failed = False
-            while batch := self._batch(remaining):
-                for key, _ in batch:
-                    del remaining[key]
-                try:
-                    await self.write(batch)
-                except Exception as error:  # noqa: BLE001 - a journal may raise anything; it is retried
-                    has_failed = True
-                    self._report_failure(logging.INFO if failures else logging.WARNING, batch, error)
-            failures = failures + 1 if has_failed else 0
-            if has_failed:
+            if await self._write_each(logging.INFO if failures else logging.WARNING):
+                failures = 0
+            else:
+                failures += 1
                 await self._clock.sleep(backoff(failures, 1.0, longest=LONGEST_PAUSE))
 
-    def _batch(self, items: dict[K, V]) -> Items[K, V]:
-        return list(islice(items.items(), self._batch_size))
+    async def _write_each(self, level: int, *, stop_after: float = math.inf) -> bool:
+        """Attempt once to write each batch, until failures have taken ``stop_after`` seconds. Report those that were
+        not written at this log level, and return whether there were none."""
+        remaining, has_failed = dict(self.unwritten), False
+        while batch := list(islice(remaining.items(), self._batch_size)):
+            for key, _ in batch:
+                del remaining[key]
+            started_at = self._clock.now()
+            try:
+                await self.write(batch)
+            except Exception as error:  # noqa: BLE001 - a journal may raise anything; it is retried
+                has_failed = True
+                stop_after -= self._clock.now() - started_at
+                if stop_after <= 0:
+                    batch += remaining.items()
+                    remaining.clear()
+                self._report_failure(level, batch, error)
+        return not has_failed

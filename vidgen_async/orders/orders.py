@@ -22,9 +22,9 @@ from vidgen_async.orders.error_messages import (
     check_page,
     check_reason,
     check_shard,
+    parse_states,
     taken_by_another,
     unreadable,
-    wanted_states,
     wrong_state,
 )
 from vidgen_async.orders.local_images import ImagesToUpload, ImageUploads
@@ -186,7 +186,7 @@ class Orders:
             JournalError: The journal cannot be read, or has no order ``after``.
         """
         self._check_usable()
-        accepted_states = wanted_states(states)
+        accepted_states = parse_states(states)
         check_page(since, limit)
         # Evidence that the journal does not have yet may change the state of an order.
         is_journal_complete = not self._settlement.unwritten
@@ -287,6 +287,7 @@ class Orders:
 
         Raises:
             OrderStateError: Nothing was sent: the order is not uncertain, has another attempt, or is too old.
+            UncertainCreateError: It is still uncertain. ``__cause__`` is the refusal of the resend, if there was one.
                 Otherwise the errors of :meth:`create`.
         """
         check_reason("resend", reason)
@@ -325,9 +326,9 @@ class Orders:
         found = await self._journal.adopt(order.ref, adoption, states)
         if found.ref != order.ref:
             raise taken_by_another(order, found, task_id)
-        if found.receipt is None or found.attempts[-1].kind != "adopt":  # another process changed the order in between
-            raise wrong_state(found, "adopted")
-        return found.receipt
+        if (receipt := found.receipt) is None or task_id not in found.task_ids:
+            raise wrong_state(found, "adopted")  # another process changed the order in between
+        return receipt
 
     async def abandon(self, order_id: str, reason: str, *, by: str = "") -> Order:
         """Close an uncertain order, accepting that a task may exist and be charged. A late receipt still wins."""

@@ -16,7 +16,7 @@ import inspect
 import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import TypeAlias
@@ -48,6 +48,7 @@ from vidgen_async.orders.error_messages import (
     not_recorded,
     not_sent,
     uncertain,
+    wrong_state,
 )
 from vidgen_async.orders.evidence import evidence_of_answer, evidence_without_answer
 from vidgen_async.orders.settlement import Settlement
@@ -92,11 +93,13 @@ logger = logging.getLogger(__name__)
 CONNECT_ATTEMPTS = 3
 #: Seconds between a create that was answered with 429 and its next attempt, however short its Retry-After.
 SHORTEST_PAUSE = 1.0
+#: Seconds after which a create that waits for a reserved slot reads the limit again.
+RECHECK_INTERVAL = 1.0
 #: Seconds added to a create's time limit; after that, other processes treat it as uncertain.
 DEADLINE_MARGIN = 10.0
 #: The deadline in seconds of a create without a time limit of its own.
 DEADLINE_WITHOUT_LIMIT = 86400.0
-#: How it is logged that a create waits for its turn, and why, by whether a 429 pauses the account.
+#: Log level and reason for a create that waits, by Turn.is_paused.
 _WAITS = {
     False: (logging.INFO, "the submission limit is reached"),
     True: (logging.WARNING, "the service answered a create of the account with 429"),
@@ -143,13 +146,14 @@ class Submission:
 
 @mutable(eq=False)
 class SendProgress:
-    """One send, as far as it got; readable after it was cut off."""
+    """The progress of one send."""
 
     order: Order
     resend: Resend | None
-    has_slot: bool = True
+    slots: "AccountSlots | None"
+    """Where it has reserved a slot; None once the slot is released."""
     gate_write: "asyncio.Future[Attempt | Order | Turn] | None" = None
-    """What the journal answers in the gate."""
+    """What the journal answers in the gate; None if the gate was not reached."""
     is_handed_over: bool = False
     """The transport was asked to send it."""
     request: Request | None = None
@@ -161,12 +165,7 @@ class SendProgress:
     service_error: ServiceError | None = None
     """The answer with which the service rejected it."""
     attempt: Attempt | None = None
-    """As it was settled; None: nothing was sent, since there was no connection
-    (``failure``) or the order had changed."""
-
-    async def gate_result(self) -> Attempt | Order | Turn | None:
-        """What the journal answered; None: the gate was never reached."""
-        return None if self.gate_write is None else await asyncio.shield(self.gate_write)
+    """The attempt with its outcome; None if nothing was sent."""
 
 
 class HeldBackError(Exception):
@@ -179,8 +178,6 @@ class AccountSlots:
 
     lock: asyncio.Lock = Factory(asyncio.Lock)
     """Held by the first in line."""
-    users: int = 0
-    """How many sends wait for a slot or have one."""
     reserved: int = 0
     released: asyncio.Event = Factory(asyncio.Event)
 
@@ -192,8 +189,8 @@ class OrdersUnderWay:
     settlement: Settlement
     namespace: str | None
     submissions: dict[OrderRef, Submission] = Factory(dict)
-    slots: dict[str, AccountSlots] = Factory(dict)
-    """By account; only while there are users."""
+    slots: WeakValueDictionary[str, AccountSlots] = Factory(WeakValueDictionary)
+    """By account."""
     unrecorded: dict[OrderRef, UncertainCreateError] = Factory(dict)
     """Orders that may have been sent without being stored as such."""
     upload_locks: WeakValueDictionary[OrderRef, asyncio.Lock] = Factory(WeakValueDictionary)
@@ -271,7 +268,7 @@ class Sender:
             await asyncio.wait(decided, return_when=asyncio.FIRST_COMPLETED)
             raise_if_closed()
         if submission is None:
-            submission = self._start(ref, content, lambda made: self._create(made, ref, check))
+            submission = self._start(ref, content, lambda submission: self._create(submission, ref, check))
         elif not is_same_request(submission.content, content):
             raise conflict(ref.order_id, "is being used for a different request, which is being sent now")
         try:
@@ -284,7 +281,9 @@ class Sender:
 
     async def resend(self, order: Order, resend: Resend) -> Receipt:
         """Send the uncertain order once more, as an operator decided. No submission of it may be under way."""
-        submission = self._start(order.ref, order, lambda made: self._send_until_settled(made, order, resend))
+        submission = self._start(
+            order.ref, order, lambda submission: self._send_until_settled(submission, order, resend)
+        )
         submission.order = order
         submission.checked.set_result(None)
         return await self._receipt(submission, None)
@@ -348,8 +347,7 @@ class Sender:
 
     async def _create(self, submission: Submission, ref: OrderRef, check: Check | None) -> Receipt:
         """Store the intent, unless it is stored already, once the request has passed its check."""
-        if self.settlement.unwritten:
-            await self.settlement.flush(ref)
+        await self.settlement.flush(ref)
         order = submission.order = await self._journal.get(ref, self._clock.wall())
         content = submission.content
         if order is not None and not is_same_request(order, content):
@@ -382,8 +380,7 @@ class Sender:
         max_wait = self._pacing.max_wait
         # The attempts that were settled before this call or by it: the rejection of any other is new to the caller.
         seen = {attempt.n for attempt in order.attempts if attempt.outcome is not AttemptOutcome.SENDING}
-        if self.settlement.unwritten:
-            await self.settlement.flush(order.ref)
+        await self.settlement.flush(order.ref)
         while True:
             submission.order = order = await self._await_other_sender(submission, order)
             if order.state is OrderState.UNCERTAIN:
@@ -391,9 +388,11 @@ class Sender:
             if (receipt := order.receipt) is not None:
                 _report_duplicates(order)
                 return receipt
-            if order.state is OrderState.REJECTED and order.attempts[-1].n not in seen and resend is None:
+            # (The last attempt may be another one, which was not sent.)
+            refused = [one for one in order.attempts if one.outcome is AttemptOutcome.REJECTED and one.n not in seen]
+            if order.state is OrderState.REJECTED and refused and resend is None:
                 service = order.ref.service
-                raise recorded_refusal(order.attempts[-1], origin=service, wall=self._clock.wall(), **facts(order))
+                raise recorded_refusal(refused[-1], origin=service, wall=self._clock.wall(), **facts(order))
             _check_sendable(order, resend)
             send = await self._send(submission, order, resend)
             order = submission.order
@@ -406,7 +405,9 @@ class Sender:
             seen |= {attempt.n for attempt in order.attempts}
             if send.attempt is None or send.attempt.outcome is AttemptOutcome.NOT_SENT:
                 connect_failures += 1
-                pause = _pause_after_connect_failure(order, send, connect_failures)
+                if connect_failures == CONNECT_ATTEMPTS:
+                    raise not_sent(order, send.failure) from send.failure
+                pause = backoff(connect_failures, 1.0)
             else:
                 required_pause, submission.refusal = _raise_unless_retryable(order, send, max_wait)
                 max_wait -= required_pause
@@ -416,8 +417,8 @@ class Sender:
 
     async def _await_other_sender(self, submission: Submission, order: Order) -> Order:
         """The order once no other process or client is sending it."""
-        if order.state is OrderState.SENDING:
-            _report_wait(order, self._clock.wall())
+        if order.state is OrderState.SENDING and (until := order.sending_until) is not None:
+            _report_wait(order, until, self._clock.wall())
         pause = 0.05
         while order.state is OrderState.SENDING:
             await self._clock.sleep(pause)
@@ -430,7 +431,7 @@ class Sender:
     async def _send(self, submission: Submission, order: Order, resend: Resend | None) -> SendProgress:
         """Send the order once: reserve a slot, connect, begin in the gate, send, settle.
 
-        What the service or the network did is in the result, never raised. Whatever happens, what is true stays stored.
+        The answer or failure is in the result; see Raises.
 
         Raises:
             JournalError: No POST was made.
@@ -439,8 +440,7 @@ class Sender:
         if (failure := self.under_way.unrecorded.get(order.ref)) is not None:
             raise failure
         while True:
-            await self._reserve_slot(order.ref)
-            send = SendProgress(order, resend)
+            send = SendProgress(order, resend, await self._reserve_slot(order.ref))
             try:
                 begun = await self._send_in_slot(submission, send)
             finally:
@@ -468,10 +468,10 @@ class Sender:
         begun = await self._find_attempt(submission, send, probe)
         if isinstance(begun, Attempt):
             await self.settlement.complete(self._settle(submission, send, begun, probe.delivery))
-            if isinstance(send.failure, CassetteError):
-                raise send.failure
         elif isinstance(begun, Order):
             submission.order, send.failure = begun, None
+        if isinstance(send.failure, CassetteError):
+            raise send.failure
         return begun
 
     async def _exchange(self, send: SendProgress, probe: Probe) -> None:
@@ -507,7 +507,7 @@ class Sender:
                 "replay with a MemoryJournal"
             )
             raise CassetteError(message)
-        states = _sendable_states(send.resend)
+        states = SENDABLE if send.resend is None else frozenset({OrderState.UNCERTAIN})
         if not isinstance(await self._begin(submission, send, self._pacing, states), Attempt):
             raise HeldBackError
 
@@ -537,12 +537,10 @@ class Sender:
             submission.has_open_attempt, submission.refusal = True, None
         return begun
 
-    async def _begin_after_sending(self, submission: Submission, send: SendProgress) -> Attempt | Order | Turn:
+    async def _begin_after_sending(self, submission: Submission, send: SendProgress) -> Attempt | Turn:
         """Store the attempt of a send that did not wait for the gate, whatever the order has become meanwhile."""
-        begun = await self._begin(submission, send, None, frozenset(OrderState))
-        while isinstance(begun, Order) and len(begun.attempts) != len(send.order.attempts):
+        while isinstance(begun := await self._begin(submission, send, None, frozenset(OrderState)), Order):
             send.order = begun
-            begun = await self._begin(submission, send, None, frozenset(OrderState))
         return begun
 
     async def _find_attempt(
@@ -558,7 +556,7 @@ class Sender:
             UncertainCreateError: The journal failed, and something may have been sent.
         """
         try:
-            begun = await send.gate_result()
+            begun = None if send.gate_write is None else await asyncio.shield(send.gate_write)
         except Exception:
             if send.status is None:
                 raise
@@ -577,7 +575,7 @@ class Sender:
         return begun
 
     async def _settle(self, submission: Submission, send: SendProgress, attempt: Attempt, delivery: Delivery) -> None:
-        """Write what the attempt came to."""
+        """Record the outcome of the attempt."""
         order = send.order
         evidence = await self._collect_evidence(send, delivery)
         if evidence.outcome is AttemptOutcome.UNCERTAIN:
@@ -652,17 +650,13 @@ class Sender:
 
     # -- the rolling limit ---------------------------------------------------------------------------------------------
 
-    async def _reserve_slot(self, ref: OrderRef) -> None:
+    async def _reserve_slot(self, ref: OrderRef) -> AccountSlots:
         """Wait, in line, until the rolling limit has a slot that no other send of this client is about to use."""
         slots = self.under_way.slots.setdefault(ref.account, AccountSlots())
-        slots.users += 1
-        try:
-            async with slots.lock:
-                await self._wait_for_slot(ref, slots)
-                slots.reserved += 1
-        except BaseException:
-            self._leave_slots(ref)
-            raise
+        async with slots.lock:
+            await self._wait_for_slot(ref, slots)
+            slots.reserved += 1
+        return slots
 
     async def _wait_for_slot(self, ref: OrderRef, slots: AccountSlots) -> None:
         while True:
@@ -671,7 +665,8 @@ class Sender:
             if turn.free > slots.reserved:
                 return
             if turn.free:
-                await slots.released.wait()
+                with suppress(TimeoutError):  # more slots may be free by then
+                    await within(self._clock, RECHECK_INTERVAL, slots.released.wait)
             else:
                 message = "order %(order_id)r waits %(seconds).1f s: %(reason)s"
                 level, reason = _WAITS[turn.is_paused]
@@ -681,18 +676,10 @@ class Sender:
 
     def _release_slot(self, send: SendProgress) -> None:
         """The slot is free again, or the stored attempt counts from now on."""
-        if send.has_slot:
-            send.has_slot = False
-            slots = self.under_way.slots[send.order.ref.account]
-            slots.reserved -= 1
-            slots.released.set()
-            self._leave_slots(send.order.ref)
-
-    def _leave_slots(self, ref: OrderRef) -> None:
-        slots = self.under_way.slots[ref.account]
-        slots.users -= 1
-        if not slots.users:
-            del self.under_way.slots[ref.account]
+        if send.slots is not None:
+            send.slots.reserved -= 1
+            send.slots.released.set()
+            send.slots = None
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -738,26 +725,16 @@ class Sender:
                 submission.order = order or submission.order
 
 
-def _sendable_states(resend: Resend | None) -> frozenset[OrderState]:
-    return SENDABLE if resend is None else frozenset({OrderState.UNCERTAIN})
-
-
 def _check_sendable(order: Order, resend: Resend | None) -> None:
     """Raise what an order that may not be sent stands for."""
     if resend is not None:
         check_attempt(order, resend.expect_attempt)
-    if order.state in _sendable_states(resend):
-        return
-    if order.state is OrderState.WITHDRAWN:
+        if order.state is not OrderState.UNCERTAIN:
+            raise wrong_state(order, "resent")
+    elif order.state is OrderState.WITHDRAWN:
         raise conflict(order.order_id, "was withdrawn")
-    raise uncertain(order)
-
-
-def _pause_after_connect_failure(order: Order, send: SendProgress, failures: int) -> float:
-    """Seconds until a create that could not connect is sent again; raises when that has been tried often enough."""
-    if failures == CONNECT_ATTEMPTS or isinstance(send.failure, CassetteError):
-        raise not_sent(order, send.failure) from send.failure
-    return backoff(failures, 1.0)
+    elif order.state not in SENDABLE:
+        raise uncertain(order)
 
 
 def _raise_unless_retryable(order: Order, send: SendProgress, max_wait: float) -> tuple[float, RejectedError]:
@@ -765,7 +742,7 @@ def _raise_unless_retryable(order: Order, send: SendProgress, max_wait: float) -
     pause, and the refusal."""
     error = send.service_error
     if order.state is not OrderState.REJECTED or error is None:
-        raise uncertain(order) from send.failure
+        raise uncertain(order, error) from error or send.failure
     pause = PAUSE_WITHOUT_RETRY_AFTER if error.retry_after is None else max(error.retry_after, SHORTEST_PAUSE)
     refusal = rejected_error(error, **facts(order))
     # A page that is not the service's own is no evidence of the rate: a proxy may answer every create with it.
@@ -775,17 +752,13 @@ def _raise_unless_retryable(order: Order, send: SendProgress, max_wait: float) -
     return pause, refusal
 
 
-def _report_wait(order: Order, now: datetime) -> None:
-    sending = (attempt for attempt in order.attempts if attempt.outcome is AttemptOutcome.SENDING)
-    last = max(sending, key=lambda attempt: attempt.deadline_at)
+def _report_wait(order: Order, until: datetime, now: datetime) -> None:
     message = (
         "order %(order_id)r is being sent elsewhere; waiting for its outcome for at most %(seconds)g s, until its "
         "deadline at %(until)s, because its sender may still receive the answer"
     )
-    seconds = round((last.deadline_at - now).total_seconds(), 1)
-    until = f"{last.deadline_at:%Y-%m-%d %H:%M:%S} UTC"
-    fields = {"order_id": order.order_id, "seconds": seconds, "until": until}
-    report(logger, logging.INFO, Event.ORDER_AWAITED, message, **fields)
+    fields = {"seconds": round((until - now).total_seconds(), 1), "until": f"{until:%Y-%m-%d %H:%M:%S} UTC"}
+    report(logger, logging.INFO, Event.ORDER_AWAITED, message, order_id=order.order_id, **fields)
 
 
 def _report_duplicates(order: Order) -> None:

@@ -1,7 +1,8 @@
-"""What an attempt came to is written to the journal; what the journal does not accept now is written later."""
+"""Records the outcome of an attempt in the journal, later if the journal does not accept it now."""
 
 import asyncio
 import logging
+import math
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -20,15 +21,16 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _Key = tuple[OrderRef, int]
 
-#: For how many seconds a caller waits until an outcome is written; from then on it is retried in the background.
-WRITE_TIMEOUT = 30.0
+#: For how many seconds after its first failure, which may take long, a write is retried before its caller continues;
+#: from then on it is retried in the background.
+RETRY_FOR = 30.0
 #: Seconds before the first retry in the background.
 _FIRST_PAUSE = 2.0
 
 
 class Settlement:
-    """Writes evidence. Nothing is lost while the client is open: evidence that the journal refused is kept in memory,
-    counts as known, and is retried until the journal accepts it."""
+    """Writes evidence. Nothing is lost while the client is open: evidence that the journal refused stays in memory,
+    counts as known, and is written again until the journal accepts it."""
 
     def __init__(self, journal: Journal, clock: Clock, known: tuple[str, ...] = ()) -> None:
         self._journal = journal
@@ -69,18 +71,19 @@ class Settlement:
         """Write the evidence, and return the order with it.
 
         Raises:
-            ReceiptNotStoredError: The journal failed for half a minute, and the attempt was accepted. With any other
+            ReceiptNotStoredError: No write succeeded within RETRY_FOR, and the attempt was accepted. With any other
                 outcome the order is returned as if it were written; it is written later.
         """
         ref, n = order.ref, attempt.n
-        started_at, tries = self._clock.now(), 0
+        failures, give_up_at = 0, math.inf
         while True:
             try:
                 settled = await self._journal.settle(ref, n, evidence)
             except Exception as error:  # a journal may raise anything; the evidence must not be lost
-                tries += 1
+                failures += 1
+                give_up_at = min(give_up_at, self._clock.now() + RETRY_FOR)
                 self._report_unwritten(ref, evidence, error)
-                if self._is_closing.is_set() or self._clock.now() - started_at >= WRITE_TIMEOUT:
+                if self._is_closing.is_set() or self._clock.now() >= give_up_at:
                     self._late.put((ref, n), evidence)
                     if evidence.task_id is not None:
                         raise self._not_stored(evidence.task_id, error, **facts(order.with_attempt(attempt))) from error
@@ -89,10 +92,10 @@ class Settlement:
                 await self._report_other_owner(ref, evidence)
                 return settled
             with suppress(TimeoutError):
-                await within(self._clock, backoff(tries, 1.0), self._is_closing.wait)
+                await within(self._clock, backoff(failures, 1.0), self._is_closing.wait)
 
     def hurry(self) -> None:
-        """Make pending calls of :meth:`write` return after one more try: the client is closing."""
+        """Make pending calls of :meth:`write` return after one more attempt: the client is closing."""
         self._is_closing.set()
 
     def add_unwritten(self, order: Order) -> Order:
@@ -114,7 +117,7 @@ class Settlement:
                 raise
 
     async def aclose(self) -> None:
-        """Try once more to write everything; report in the log what could not be written."""
+        """Attempt once more to write everything; log what could not be written."""
         self._is_closing.set()
         if self._workers:
             await asyncio.wait(self._workers)
@@ -161,8 +164,7 @@ class Settlement:
     def _not_stored(self, task_id: str, error: Exception, **order: Any) -> ReceiptNotStoredError:
         message = (
             f"order {order['order_id']!r}: the service accepted it as task {task_id!r}, but the journal could not be "
-            f"written ({self.describe(error)}). The client keeps trying to write it while it is "
-            "open."
+            f"written ({self.describe(error)}). The client retries the write while it is open."
         )
         return ReceiptNotStoredError(
             message,

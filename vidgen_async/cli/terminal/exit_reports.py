@@ -10,6 +10,7 @@ from vidgen_async import errors
 from vidgen_async.cli.run_state import Charge, RunState, Stage
 from vidgen_async.cli.terminal.exit_codes import Exit
 from vidgen_async.cli.terminal.standard_streams import OutputError
+from vidgen_async.orders.error_messages import NOT_AUTOMATIC
 from vidgen_async.service.codec import is_json_object
 from vidgen_async.types.resources import ACTIVE_STATES
 from vidgen_async.types.serialization import kind_of
@@ -202,7 +203,8 @@ def _advice(error: BaseException, run_state: RunState) -> tuple[str, ...]:
 
 
 def _specific_advice(error: BaseException, run_state: RunState) -> tuple[str, ...]:
-    if isinstance(error, errors.AuthenticationError) and error.source == "service key":
+    refusal = error.__cause__ if isinstance(error, errors.UncertainCreateError) else error
+    if isinstance(refusal, errors.AuthenticationError) and refusal.source == "service key":
         return (CHECK_THE_KEY,)
     if isinstance(error, errors.NotSentError):
         is_another = run_state.is_durable and not run_state.has_given_order_id
@@ -309,7 +311,7 @@ def _task_status(run_state: RunState) -> str:
 def _uncertain(run_state: RunState) -> str:
     return (
         f"It is unknown whether the service accepted order {run_state.order_id}: a task may exist and be charged. "
-        "It was not sent again."
+        f"{NOT_AUTOMATIC}"
     )
 
 

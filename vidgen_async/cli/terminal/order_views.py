@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from vidgen_async.cli.terminal.formatting import age, moment
 from vidgen_async.cli.terminal.result_output import Facts, Table, facts_of
 from vidgen_async.service.request_body import read_request
-from vidgen_async.types.orders import Attempt, Evidence, Order, OrderState, TaskResult
+from vidgen_async.types.orders import Attempt, Evidence, Order, OrderState, TaskResult, state_of
 from vidgen_async.watcher import failure_text
 
 
@@ -57,9 +57,10 @@ def _cause(order: Order) -> str:
     """The reason for the state of the order, if it needs one."""
     if order.closing is not None and order.state is order.closing.state:
         return order.closing.reason
-    if order.state is OrderState.ACCEPTED or not order.attempts:
+    if order.state is OrderState.ACCEPTED:
         return ""
-    evidence = order.attempts[-1].evidence
+    deciding = [attempt.evidence for attempt in order.attempts if state_of([attempt.outcome]) is order.state]
+    evidence = deciding[-1] if deciding else None
     return "" if evidence is None else evidence.cause
 
 
