@@ -15,7 +15,7 @@ from vidgen_async.journal.base import Journal
 from vidgen_async.orders.error_messages import facts
 from vidgen_async.orders.late_writer import Items, LateWriter
 from vidgen_async.redaction.messages import hide_secrets
-from vidgen_async.types.orders import Attempt, Evidence, Order, OrderRef
+from vidgen_async.types.orders import Attempt, AttemptOutcome, Evidence, Order, OrderRef
 
 logger = logging.getLogger(__name__)
 
@@ -184,10 +184,10 @@ class Settlement:
 
 
 def report_outcome(ref: OrderRef, n: int, evidence: Evidence) -> None:
-    """Log the outcome of an attempt."""
+    """Log the outcome of an attempt: a warning if an operator must decide."""
     report(
         logger,
-        logging.INFO,
+        logging.WARNING if evidence.outcome is AttemptOutcome.UNCERTAIN else logging.INFO,
         Event(f"order.{evidence.outcome}"),
         "order %(order_id)r: attempt %(attempt)d is %(outcome)s (status %(status)s, task %(task_id)s, "
         "request %(request_id)s, cause %(cause)s)",
