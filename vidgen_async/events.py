@@ -29,8 +29,8 @@ class Event(StrEnum):
     ORDER_REJECTED = "order.rejected"
     """INFO: the service refused the order."""
     ORDER_UNCERTAIN = "order.uncertain"
-    """INFO: it is unknown whether the service accepted the order. (A process that is killed in the middle of a create
-    cannot report it.)"""
+    """WARNING: it is unknown whether the service accepted the order. If its process was killed in the middle of the
+    create, it is reported by the first client that reads the order afterwards."""
     ORDER_NOT_SENT = "order.not_sent"
     """INFO: nothing was sent."""
     ORDER_CONFIRMED = "order.confirmed"

@@ -284,9 +284,12 @@ async def test_an_attempt_is_uncertain_after_its_deadline(journal, other):
     await sending(journal)
     assert (await journal.get(ref_of(), NOW + DEADLINE)).state is OrderState.SENDING
 
-    expired = await journal.get(ref_of(), NOW + DEADLINE + timedelta(microseconds=1))
+    now = NOW + DEADLINE + timedelta(microseconds=1)
+    expired = await journal.get(ref_of(), now)
 
     assert expired.state is OrderState.UNCERTAIN
+    assert [n for n, _ in expired.found_uncertain(now)] == [1]
+    assert [*(await other.get(ref_of(), after(9999))).found_uncertain(after(9999))] == []
     assert await other.get(ref_of(), NOW) == expired
     assert await other.get(ref_of(), after(9999)) == expired
 

@@ -520,6 +520,15 @@ async def test_every_returned_time_is_that_of_the_caller(open_journal):
     assert [moment for moment in times if abs(moment - now) > timedelta(seconds=0.1)] == []
 
 
+async def test_what_a_read_finds_uncertain_is_dated_with_its_time_in_the_clock_of_the_caller(open_journal):
+    journal = open_journal(read_time=lambda: time() - 400)
+    await journal.intend(evolve(order_of(), created_at=at(-400)))
+    await journal.begin(permission(now=at(-400)))
+    now = at(-400) + DEADLINE + timedelta(seconds=1)
+    (listed,) = await journal.list(SERVICE, ACCOUNT, now)
+    assert [n for n, _ in listed.found_uncertain(now)] == [1]
+
+
 @pytest.mark.parametrize("wrong_by", [-400.0, 400.0])
 async def test_the_first_and_the_last_date_of_the_calendar_are_limits_of_lists(open_journal, wrong_by):
     journal = open_journal(read_time=lambda: time() + wrong_by)

@@ -59,9 +59,9 @@ async def test_every_unclear_attempt_is_told(orders, service):
     assert [attempt.evidence.status for attempt in error.attempts] == [503, 500]
 
 
-async def test_an_order_whose_sender_is_gone_is_told_as_such_however_late_it_is_looked_at(
-    make_orders, service, journal, clock
-):
+async def leave_unanswered(make_orders, service, clock) -> None:
+    """Let the sender of order "o" end in the middle of a create."""
+
     async def silent(_):
         await asyncio.Event().wait()
 
@@ -71,11 +71,55 @@ async def test_an_order_whose_sender_is_gone_is_told_as_such_however_late_it_is_
     gone = next(worker for worker in asyncio.all_tasks() if worker.get_name() == "order o")
     gone.cancel()
     await asyncio.gather(owner, return_exceptions=True)
+
+
+async def test_an_order_whose_sender_is_gone_is_told_as_such_however_late_it_is_looked_at(
+    make_orders, service, journal, clock
+):
+    await leave_unanswered(make_orders, service, clock)
     await clock.sleep(86400)
 
     error = await told(make_orders())
 
     assert "the process that sent it has exited or is stuck" in error.summary
     assert "86" not in error.summary
-    assert len(service.posts) == 1
     assert [attempt.outcome for attempt in error.attempts] == [AttemptOutcome.UNCERTAIN]
+    assert len(service.posts) == 1
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda orders: orders.get("o"),
+        lambda orders: orders.list(),
+        lambda orders: orders.list("uncertain"),
+        lambda orders: orders.create(REQUEST, order_id="o"),
+        lambda orders: orders.resend("o", expect_attempt=1, reason="no task yet"),
+        lambda orders: orders.abandon("o", reason="no task"),
+    ],
+    ids=["get", "list", "list uncertain", "create", "resend", "abandon"],
+)
+async def test_the_first_client_that_finds_an_order_uncertain_logs_it_since_its_sender_is_gone(
+    make_orders, service, clock, caplog, read
+):
+    await leave_unanswered(make_orders, service, clock)
+    await clock.sleep(86400)
+    service.script[:] = [lambda _: refused(503)]
+
+    with caplog.at_level("INFO"):
+        await asyncio.gather(read(make_orders()), return_exceptions=True)
+        await clock.sleep(1)
+        await make_orders().list()
+
+    found = [record for record in caplog.records if record.event_name == "order.uncertain" and record.attempt == 1]
+    assert [(record.order_id, record.status) for record in found] == [("o", None)]
+    assert "the process that sent it has exited or is stuck" in found[0].getMessage()
+
+
+async def test_a_create_that_awaits_a_sender_that_is_gone_logs_that_the_order_has_become_uncertain(
+    make_orders, service, clock, caplog
+):
+    await leave_unanswered(make_orders, service, clock)
+    with caplog.at_level("INFO"):
+        await told(make_orders())
+    assert [record.event_name for record in caplog.records] == ["order.awaited", "order.uncertain"]

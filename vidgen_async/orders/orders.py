@@ -30,6 +30,7 @@ from vidgen_async.orders.error_messages import (
 from vidgen_async.orders.local_images import ImagesToUpload, ImageUploads
 from vidgen_async.orders.results import Results
 from vidgen_async.orders.sending import Check, OnReceipt, Resend, Sender
+from vidgen_async.orders.settlement import report_found_uncertain
 from vidgen_async.service.endpoints import checked_task_id
 from vidgen_async.service.request_body import create_body, read_request
 from vidgen_async.types.orders import (
@@ -145,7 +146,7 @@ class Orders:
 
     async def _find_content(self, ref: OrderRef) -> OrderContent | None:
         submission = self._sender.find_running(ref)
-        return await self._journal.get(ref, self._clock.wall()) if submission is None else submission.content
+        return await self._settlement.read(ref) if submission is None else submission.content
 
     def _check_of(self, request: VideoRequest) -> Check | None:
         return None if self._check is None else partial(self._check, request)
@@ -155,7 +156,7 @@ class Orders:
     async def get(self, order_id: str) -> Order | None:
         """The order as the journal has it; None if it is unknown."""
         self._check_usable()
-        order = await self._journal.get(self._ref(order_id), self._clock.wall())
+        order = await self._settlement.read(self._ref(order_id))
         return None if order is None else self._settlement.add_unwritten(order)
 
     async def list(
@@ -190,10 +191,11 @@ class Orders:
         check_page(since, limit)
         # Evidence that the journal does not have yet may change the state of an order.
         is_journal_complete = not self._settlement.unwritten
+        now = self._clock.wall()
         orders = await self._journal.list(
             self._service,
             self._account,
-            self._clock.wall(),
+            now,
             states=None if states is None or not is_journal_complete else accepted_states,
             is_terminal=is_terminal,
             since=since,
@@ -203,6 +205,8 @@ class Orders:
         )
         found: list[Order] = []
         for start in range(0, len(orders), _CHUNK):
+            for order in orders[start : start + _CHUNK]:
+                report_found_uncertain(order, now)
             found.extend(
                 order
                 for order in map(self._settlement.add_unwritten, orders[start : start + _CHUNK])

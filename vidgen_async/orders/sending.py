@@ -51,7 +51,7 @@ from vidgen_async.orders.error_messages import (
     wrong_state,
 )
 from vidgen_async.orders.evidence import evidence_of_answer, evidence_without_answer
-from vidgen_async.orders.settlement import Settlement
+from vidgen_async.orders.settlement import Settlement, report_found_uncertain, report_outcome
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import visible_headers
 from vidgen_async.service import request_records
@@ -348,7 +348,7 @@ class Sender:
     async def _create(self, submission: Submission, ref: OrderRef, check: Check | None) -> Receipt:
         """Store the intent, unless it is stored already, once the request has passed its check."""
         await self.settlement.flush(ref)
-        order = submission.order = await self._journal.get(ref, self._clock.wall())
+        order = submission.order = await self.settlement.read(ref)
         content = submission.content
         if order is not None and not is_same_request(order, content):
             raise conflict(ref.order_id, "was already used for a different request")
@@ -423,7 +423,7 @@ class Sender:
         while order.state is OrderState.SENDING:
             await self._clock.sleep(pause)
             pause = min(pause * 1.5, 1.0)
-            order = submission.order = await self._journal.get(order.ref, self._clock.wall()) or order
+            order = submission.order = await self.settlement.read(order.ref) or order
         return order
 
     # -- one attempt ---------------------------------------------------------------------------------------------------
@@ -535,6 +535,8 @@ class Sender:
         if isinstance(begun, Attempt):
             self._release_slot(send)
             submission.has_open_attempt, submission.refusal = True, None
+        elif isinstance(begun, Order):
+            report_found_uncertain(begun, now)
         return begun
 
     async def _begin_after_sending(self, submission: Submission, send: SendProgress) -> Attempt | Turn:
@@ -580,20 +582,7 @@ class Sender:
         evidence = await self._collect_evidence(send, delivery)
         if evidence.outcome is AttemptOutcome.UNCERTAIN:
             evidence = evolve(evidence, balance_before=self._balances.before(attempt.sent_at))
-        report(
-            logger,
-            logging.INFO,
-            Event(f"order.{evidence.outcome}"),
-            "order %(order_id)r: attempt %(attempt)d is %(outcome)s (status %(status)s, task %(task_id)s, "
-            "request %(request_id)s, cause %(cause)s)",
-            order_id=order.order_id,
-            attempt=attempt.n,
-            outcome=str(evidence.outcome),
-            status=evidence.status,
-            task_id=evidence.task_id,
-            request_id=evidence.request_id,
-            cause=evidence.cause or None,
-        )
+        report_outcome(order.ref, attempt.n, evidence)
         submission.order = order = await self.settlement.write(order, attempt, evidence)
         send.attempt = order.attempts[attempt.n - 1]
         if evidence.outcome is AttemptOutcome.UNCERTAIN:
@@ -716,7 +705,7 @@ class Sender:
         """Read the orders that are not settled: other processes may have changed them."""
         for submission in list(self.under_way.submissions.values()):
             try:
-                order = await self._journal.get(submission.ref, self._clock.wall())
+                order = await self.settlement.read(submission.ref)
             except JournalError as error:
                 message = "order %(order_id)r: the journal could not be read: %(error)s"
                 fields = {"order_id": submission.ref.order_id, "error": self.settlement.describe(error)}

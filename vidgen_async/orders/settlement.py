@@ -5,6 +5,7 @@ import logging
 import math
 from collections.abc import Coroutine
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, TypeVar
 
 from vidgen_async.clock import Clock, backoff, within
@@ -14,7 +15,7 @@ from vidgen_async.journal.base import Journal
 from vidgen_async.orders.error_messages import facts
 from vidgen_async.orders.late_writer import Items, LateWriter
 from vidgen_async.redaction.messages import hide_secrets
-from vidgen_async.types.orders import Attempt, Evidence, Order, OrderRef
+from vidgen_async.types.orders import Attempt, AttemptOutcome, Evidence, Order, OrderRef
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +67,14 @@ class Settlement:
         if isinstance(error, VidgenError):
             return error.summary.removesuffix(" Nothing was written.")
         return f"{type(error).__name__}: {hide_secrets(str(error), self._known_secrets)}"
+
+    async def read(self, ref: OrderRef) -> Order | None:
+        """Return the stored order, and log what this read has found to be uncertain."""
+        now = self._clock.wall()
+        order = await self._journal.get(ref, now)
+        if order is not None:
+            report_found_uncertain(order, now)
+        return order
 
     async def write(self, order: Order, attempt: Attempt, evidence: Evidence) -> Order:
         """Write the evidence, and return the order with it.
@@ -172,3 +181,27 @@ class Settlement:
             **order,
             advice="Store the task id; if the client is closed before, record it with orders.adopt(…).",
         )
+
+
+def report_outcome(ref: OrderRef, n: int, evidence: Evidence) -> None:
+    """Log the outcome of an attempt: a warning if an operator must decide."""
+    report(
+        logger,
+        logging.WARNING if evidence.outcome is AttemptOutcome.UNCERTAIN else logging.INFO,
+        Event(f"order.{evidence.outcome}"),
+        "order %(order_id)r: attempt %(attempt)d is %(outcome)s (status %(status)s, task %(task_id)s, "
+        "request %(request_id)s, cause %(cause)s)",
+        order_id=ref.order_id,
+        attempt=n,
+        outcome=str(evidence.outcome),
+        status=evidence.status,
+        task_id=evidence.task_id,
+        request_id=evidence.request_id,
+        cause=evidence.cause or None,
+    )
+
+
+def report_found_uncertain(order: Order, now: datetime) -> None:
+    """Log the attempts that a read of the journal at ``now`` made uncertain: the process that sent them cannot."""
+    for n, evidence in order.found_uncertain(now):
+        report_outcome(order.ref, n, evidence)

@@ -11,7 +11,7 @@ does not hide that the first attempt, still uncertain, may have created a task.
 
 import base64
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, Literal, TypeAlias, cast
@@ -66,10 +66,13 @@ DecisionKind: TypeAlias = Literal["resend", "adopt", "abandoned", "withdrawn"]
 #: A time that is further in the future than this means that the clock was set back.
 SET_BACK = timedelta(minutes=5)
 
-#: The cause of an attempt that became uncertain before its deadline.
+#: The causes of attempts whose outcome was not recorded.
+_DEADLINE_PASSED = "no outcome was recorded before the deadline: the process that sent it has exited or is stuck"
+_CLOCK_SET_BACK = "the clock was set back since it was sent, and no outcome was recorded"
 _SENDER_ENDED = (
     "no outcome was recorded, and the process that sent it has ended or has lost its connection to the journal"
 )
+_NOT_RECORDED = frozenset({_DEADLINE_PASSED, _CLOCK_SET_BACK, _SENDER_ENDED})
 
 _INSTANT = timedelta(microseconds=1)
 
@@ -394,15 +397,21 @@ class Order(OrderContent):
             if attempt.outcome is not AttemptOutcome.SENDING:
                 continue
             if now > attempt.deadline_at:
-                cause = "no outcome was recorded before the deadline: the process that sent it has exited or is stuck"
+                cause = _DEADLINE_PASSED
             elif now < attempt.sent_at - SET_BACK:
-                cause = "the clock was set back since it was sent, and no outcome was recorded"
+                cause = _CLOCK_SET_BACK
             elif attempt.n in ended:
                 cause = _SENDER_ENDED
             else:
                 continue
             order = order.with_evidence(attempt.n, Evidence(outcome=AttemptOutcome.UNCERTAIN, at=now, cause=cause))
         return order
+
+    def found_uncertain(self, now: datetime) -> Iterator[tuple[int, Evidence]]:
+        """Yield the number and the evidence of each attempt that became uncertain by :meth:`as_of` at ``now``."""
+        for attempt in self.attempts:
+            if attempt.evidence is not None and attempt.evidence.at == now and attempt.evidence.cause in _NOT_RECORDED:
+                yield attempt.n, attempt.evidence
 
 
 def sending_until(attempts: Iterable[Attempt]) -> datetime | None:
