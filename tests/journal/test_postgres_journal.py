@@ -185,24 +185,27 @@ class Proxy:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         from_server, to_server = await asyncio.open_unix_connection(self.server)
-        responses = asyncio.ensure_future(self._forward(from_server, writer))
+        responses = asyncio.ensure_future(self._forward(from_server, writer, writer))
         try:
-            await self._forward(reader, to_server)
-            responses.cancel()
+            await self._forward(reader, to_server, writer)
             if self.was_cut and self.is_forwarded:
-                await from_server.read(65536)  # the statement was executed
+                to_server.write_eof()
+                await responses  # until the server has executed everything
         finally:
             responses.cancel()
             for each in (writer, to_server):
                 each.close()
 
-    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client: asyncio.StreamWriter
+    ) -> None:
         while data := await reader.read(65536):
             is_cut = bool(self.cut_at) and self.cut_at in data
             if not self.is_lossy and (not is_cut or self.is_forwarded):
                 writer.write(data)
             if is_cut:
                 self.cut_at, self.was_cut = b"", True
+                client.close()
                 return
 
 
