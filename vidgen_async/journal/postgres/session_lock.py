@@ -95,8 +95,9 @@ class SessionLock:
             if time.monotonic() < self._retry_at:
                 return
             try:
-                self._connection = self._acquire()
+                self._connection = self._connect_and_lock()
                 self._release = weakref.finalize(self, _close, self._connection, os.getpid())
+                self._last_problem = ""
             except (psycopg.Error, OSError, _UnusableError) as error:
                 self._retry_at = time.monotonic() + _PAUSE
                 self._report(" ".join(str(error).split()))
@@ -106,7 +107,7 @@ class SessionLock:
         with self._mutex:
             self._disconnect()
 
-    def _acquire(self) -> psycopg.Connection[DictRow]:
+    def _connect_and_lock(self) -> psycopg.Connection[DictRow]:
         connection = connect(
             self._dsn,
             timeout=_TIME_LIMIT,
