@@ -21,6 +21,7 @@ from tests.journal.conftest import (
     DEADLINE,
     NOW,
     SERVICE,
+    HeldLock,
     accepted,
     order_of,
     permission,
@@ -619,8 +620,12 @@ async def test_a_user_whose_right_to_the_schema_was_revoked_is_not_told_to_resto
 async def test_a_forked_child_needs_a_journal_of_its_own(journal, monkeypatch):
     await journal.namespace("word")
     monkeypatch.setattr(os, "getpid", lambda: -1)
+    monkeypatch.setattr(journal, "_lock", HeldLock())
     with pytest.raises(JournalError, match="was forked"):
         await journal.namespace("word")
+    with pytest.raises(JournalError, match="was forked"):
+        await journal.begin(permission())
+    await journal.aclose()
     monkeypatch.undo()
 
 

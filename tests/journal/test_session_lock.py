@@ -28,7 +28,7 @@ from tests.journal.conftest import (
     ref_of,
     sending,
 )
-from vidgen_async import Client, UncertainCreateError
+from vidgen_async import Client, JournalError, UncertainCreateError
 from vidgen_async.journal import PostgresJournal
 from vidgen_async.journal.postgres import session_lock
 from vidgen_async.sandbox import Fault, Sandbox
@@ -218,6 +218,15 @@ async def test_the_lock_is_released_after_an_outcome_that_is_stored_while_the_jo
     await asyncio.sleep(0)
     await sender.aclose()
     await settle
+    await wait_for_release(postgres)
+
+
+async def test_the_lock_is_released_after_a_begin_that_fails_while_the_journal_is_closed(sender, postgres):
+    begin = asyncio.ensure_future(sender.begin(permission("unknown")))
+    await asyncio.sleep(0)
+    await sender.aclose()
+    with pytest.raises(JournalError, match="no order 'unknown'"):
+        await begin
     await wait_for_release(postgres)
 
 

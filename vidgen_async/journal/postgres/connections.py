@@ -1,6 +1,5 @@
 """Connections to PostgreSQL, each in a thread of its own, so that all journals share their operations."""
 
-import asyncio
 import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -70,7 +69,7 @@ class Connections:
         session_lock: The lock of the attempts that are recorded. It has a connection of its own, and is not released.
         name: The database, without its password, for messages.
         schema: The PostgreSQL schema of the tables.
-        limit: Maximum number of connections.
+        max_connections: Maximum number of connections.
         time_limit: Seconds after which a transaction fails.
         read_time: The clock of this machine.
     """
@@ -82,7 +81,7 @@ class Connections:
         *,
         name: str,
         schema: str,
-        limit: int,
+        max_connections: int,
         time_limit: float,
         read_time: Callable[[], float],
     ) -> None:
@@ -95,7 +94,7 @@ class Connections:
         self._open: set[_Connection] = set()
         self._is_schema_checked = False
         self._session_lock = session_lock
-        self._threads = ThreadPoolExecutor(limit, thread_name_prefix=f"journal {name}")
+        self._threads = ThreadPoolExecutor(max_connections, thread_name_prefix=f"journal {name}")
 
     def submit(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None) -> Future[T]:
         """Queue a transaction and return the future of its result, or of a JournalError.
@@ -110,22 +109,11 @@ class Connections:
         """Queue :meth:`SessionLock.hold`, which precedes every attempt."""
         return self._threads.submit(self._session_lock.hold)
 
-    async def aclose(self, release: Callable[[], None]) -> None:
-        """Wait until all queued transactions are completed, close all connections but that of the session lock, and
-        call ``release``, even if the caller is cancelled.
-
-        The thread that waits is not one of the event loop's default executor, which may be busy, or shut down already.
-        """
-        thread = ThreadPoolExecutor(1, thread_name_prefix=f"closing journal {self._name}")
-        closing = thread.submit(self._close, release)
-        thread.shutdown(wait=False)
-        await asyncio.shield(asyncio.wrap_future(closing))
-
-    def _close(self, release: Callable[[], None]) -> None:
+    def close(self) -> None:
+        """Wait until all queued transactions are completed, and close all connections but that of the session lock."""
         self._threads.shutdown()
         for connection in self._open:
             connection.close()
-        release()
 
     def _execute(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None) -> T:
         try:

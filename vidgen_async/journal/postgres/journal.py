@@ -5,7 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from vidgen_async.errors import ConfigurationError, JournalError
@@ -55,8 +55,6 @@ class PostgresJournal(SqlJournal):
         ConfigurationError: The connection string or another argument is invalid.
     """
 
-    _name = ""  # so that repr() works if __init__ failed
-
     def __init__(
         self,
         dsn: str,
@@ -90,9 +88,6 @@ class PostgresJournal(SqlJournal):
         self._lock = threading.Lock()
         self._read_time = read_time
 
-    def __repr__(self) -> str:
-        return f"PostgresJournal({self._name!r})"
-
     @property
     def name(self) -> str:
         """The database as a URL without password."""
@@ -104,25 +99,25 @@ class PostgresJournal(SqlJournal):
         return has_password(self._dsn)
 
     async def begin(self, permission: Permission) -> Attempt | Order | Turn:
+        self._check_process()
         with self._lock:
             self._begins += 1
         try:
-            await self._submit(Connections.hold_session_lock)
-            begun = await super().begin(permission)
-            if isinstance(begun, Attempt):
-                self._without_outcome.add((permission.ref, begun.n))
+            async with self._closed_again():
+                await self._submit(Connections.hold_session_lock)
+                begun = await super().begin(permission)
+                if isinstance(begun, Attempt):
+                    self._without_outcome.add((permission.ref, begun.n))
         finally:
             with self._lock:
                 self._begins -= 1
-        if self._connections is None:
             self._release_session_lock()
         return begun
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         order = await super().settle(ref, n, evidence)
         self._without_outcome.discard((ref, n))
-        if self._connections is None:
-            self._release_session_lock()
+        self._release_session_lock()
         return order
 
     async def aclose(self) -> None:
@@ -133,30 +128,48 @@ class PostgresJournal(SqlJournal):
         open, until the process ends at the latest.
         """
         self._times_closed += 1
+        if self._process != os.getpid():
+            return
         with self._lock:
             connections, self._connections = self._connections, None
-        if connections is not None and self._process == os.getpid():
-            await connections.aclose(self._release_session_lock)
+        if connections is not None:
+            # Not a thread of the event loop's default executor, which may be busy, or shut down already.
+            thread = ThreadPoolExecutor(1, thread_name_prefix=f"closing journal {self._name}")
+            closing = thread.submit(self._close, connections)
+            thread.shutdown(wait=False)
+            await asyncio.shield(asyncio.wrap_future(closing))
+
+    def _close(self, connections: Connections) -> None:
+        connections.close()
+        self._release_session_lock()
 
     def _release_session_lock(self) -> None:
         """Release the lock if the journal is closed, unless an attempt depends on it."""
         with self._lock:  # so that no attempt begins meanwhile
             is_used = self._connections is not None or self._begins or self._without_outcome
-            if self._session_lock is not None and not is_used and self._process == os.getpid():
+            if self._session_lock is not None and not is_used:
                 self._session_lock.close()
 
     async def _read(self, operation: Callable[[Database], T]) -> T:
-        return await self._run(operation, None)
+        return await self._submit(lambda connections: connections.submit(operation, None))
 
     async def _write(self, operation: Callable[[Database], T], *locked: str) -> T:
-        return await self._run(operation, locked)
-
-    async def _run(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None) -> T:
-        """Execute a transaction. If the caller is cancelled, it is executed completely or not at all."""
         return await self._submit(lambda connections: connections.submit(operation, locked))
 
+    def _check_process(self) -> None:
+        """Raise JournalError in a forked child of the process that uses the journal: it must not wait for the lock,
+        which another thread of the parent may have held."""
+        if self._connections is not None and self._process != os.getpid():
+            message = (
+                f"the journal {self._name} could not be used: it was used before this process was forked; make a new "
+                "client with a new journal after it. Nothing was written."
+            )
+            raise JournalError(message)
+
     async def _submit(self, submit: Callable[[Connections], Future[T]]) -> T:
-        """Return the result of what is submitted to the threads of the connections."""
+        """Return the result of what is submitted to the threads of the connections. If the caller is cancelled, it is
+        executed completely or not at all."""
+        self._check_process()
         with self._lock:  # so that aclose cannot end the threads between these lines
             if self._connections is None:
                 if self._session_lock is None or self._process != os.getpid():
@@ -168,15 +181,9 @@ class PostgresJournal(SqlJournal):
                     self._session_lock,
                     name=self._name,
                     schema=self.schema,
-                    limit=self._max_connections,
+                    max_connections=self._max_connections,
                     time_limit=self._time_limit,
                     read_time=self._read_time,
                 )
-            elif self._process != os.getpid():
-                message = (
-                    f"the journal {self._name} could not be used: it was used before this process was forked; make a "
-                    "new client with a new journal after it. Nothing was written."
-                )
-                raise JournalError(message)
             future = submit(self._connections)
         return await asyncio.wrap_future(future)

@@ -1,7 +1,8 @@
 """The operations of a journal in an SQL database, whichever database it is."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import TypeAlias, TypeVar
 
@@ -38,8 +39,13 @@ class SqlJournal(ABC):
     """
 
     durable = True
+    _name = ""
+    """The database, for messages. (It is empty while ``repr()`` is called because ``__init__`` failed.)"""
     _times_closed = 0
     """Number of calls of :meth:`aclose`."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name!r})"
 
     @abstractmethod
     async def _read(self, operation: Callable[[Database], T]) -> T:
@@ -144,10 +150,10 @@ class SqlJournal(ABC):
         return await self._read(lambda db: queries.read_owner(db, ref, task_id))
 
     async def record(self, service: str, results: Iterable[TaskResult]) -> None:
-        stored = list(results)
+        batch = list(results)
 
         def operation(db: Database) -> None:
-            queries.add_results(db, service, [db.adjust(result) for result in stored])
+            queries.add_results(db, service, [db.adjust(result) for result in batch])
 
         # A receipt of the task, of any account, that is being stored meanwhile counts for the stage of its order.
         await self._write(operation, service)
@@ -157,7 +163,8 @@ class SqlJournal(ABC):
             order = queries.read_order(db, ref)
             return [] if order is None else [order], None
 
-        orders, _ = await self._read_page_as_of(read, now, ref.service, ref.account)
+        async with self._closed_again():
+            orders, _ = await self._read_page_as_of(read, now, ref.service, ref.account)
         return orders[0] if orders else None
 
     async def list(
@@ -173,11 +180,10 @@ class SqlJournal(ABC):
         limit: int | None = None,
         newest_first: bool = False,
     ) -> list[Order]:
-        wanted = None if states is None else frozenset(states)
         which = queries.OrderFilter(
             service=service,
             account=account,
-            states=wanted,
+            states=states,
             is_terminal=is_terminal,
             since=since,
             newest_first=newest_first,
@@ -189,19 +195,26 @@ class SqlJournal(ABC):
             return queries.read_orders(db, service, account, rows), rows[-1] if len(rows) == size else None
 
         listed: list[Order] = []
-        row = None if after is None else await self._find_row(service, account, after)
-        times_closed = self._times_closed
-        try:
+        async with self._closed_again():
+            row = None if after is None else await self._find_row(service, account, after)
             while limit is None or len(listed) < limit:
                 orders, row = await self._read_page_as_of(read, now, service, account)
                 orders = orders[::-1] if newest_first else orders
-                listed += [order for order in orders if is_listed(order, wanted, is_terminal)]
+                listed += [order for order in orders if is_listed(order, states, is_terminal)]
                 if row is None:
                     break
-        finally:
-            if times_closed != self._times_closed:  # these pages have opened it again; other clients can do so too
-                await self.aclose()
         return listed
+
+    @asynccontextmanager
+    async def _closed_again(self) -> AsyncIterator[None]:
+        """Close the journal after several transactions during which it was closed: the later ones have opened it again,
+        and other clients can do so too."""
+        times_closed = self._times_closed
+        try:
+            yield
+        finally:
+            if times_closed != self._times_closed:
+                await self.aclose()
 
     async def _find_row(self, service: str, account: str, order_id: str) -> int:
         ref = OrderRef(service=service, account=account, order_id=order_id)
@@ -225,7 +238,7 @@ class SqlJournal(ABC):
     async def _read_page_as_of(self, read: Callable[[Database], _Page], now: datetime, *locked: str) -> _Page:
         """Return the orders as of ``now``. Something is written only if a deadline has passed or a sender has ended."""
 
-        def look(db: Database) -> tuple[_Page, bool]:
+        def read_and_compare(db: Database) -> tuple[_Page, bool]:
             orders, until = read(db)
             updated = _as_of(db, orders, db.adjust(now))
             return (orders, until), any(after is not before for before, after in zip(orders, updated, strict=True))
@@ -237,7 +250,7 @@ class SqlJournal(ABC):
                 queries.add_evidence(db, before, after)
             return updated, until
 
-        page, has_changes = await self._read(look)
+        page, has_changes = await self._read(read_and_compare)
         return await self._write(write, *locked) if has_changes else page
 
 

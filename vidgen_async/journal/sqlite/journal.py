@@ -36,8 +36,6 @@ class SqliteJournal(SqlJournal):
             use the file.
     """
 
-    _name = ""  # so that repr() works if __init__ failed
-
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -54,16 +52,14 @@ class SqliteJournal(SqlJournal):
         self._thread: ConnectionThread | None = None
         self._lock = threading.Lock()
 
-    def __repr__(self) -> str:
-        return f"SqliteJournal({self._name!r})"
-
     @property
     def path(self) -> Path:
         """The absolute path of the file."""
         return self._file.path
 
     async def backup(self, path: str | os.PathLike[str]) -> Path:
-        """Write a consistent copy of the journal to another file. All processes can use the journal meanwhile.
+        """Write a consistent copy of the journal to another file. Meanwhile other processes can read the journal.
+        Operations that write, and those of this journal, wait for it; the former fail after their ``busy_timeout``.
 
         Use this to copy a journal that is in use: a copy of the file itself may contain half of a transaction. If the
         call is cancelled, ``path`` has the old file or the complete copy.
@@ -89,9 +85,11 @@ class SqliteJournal(SqlJournal):
         It can be called several times. An operation after that opens the file again.
         """
         self._times_closed += 1
+        if self._is_used_by_parent():
+            return
         with self._lock:
             thread, self._thread = self._thread, None
-        if thread is not None and thread.process == os.getpid():
+        if thread is not None:
             await thread.aclose()
 
     async def _read(self, operation: Callable[[Database], T]) -> T:
@@ -102,9 +100,7 @@ class SqliteJournal(SqlJournal):
 
     async def _run(self, operation: Callable[[LockedConnection], T]) -> T:
         """Carry out the operation. If the caller is cancelled, it is carried out completely or not at all."""
-        # Without the lock, which is held for good in a child that was forked while another thread held it.
-        thread = self._thread
-        if thread is not None and thread.process != os.getpid():
+        if self._is_used_by_parent():
             problem = "it was used before this process was forked; make a new client with a new journal after the fork"
             raise self._file.make_error(problem)
         with self._lock:  # so that aclose cannot end the thread between these lines
@@ -112,6 +108,12 @@ class SqliteJournal(SqlJournal):
                 self._thread = ConnectionThread(self._file)
             future = self._thread.submit(operation)
         return await asyncio.wrap_future(future)
+
+    def _is_used_by_parent(self) -> bool:
+        """Return whether this is a forked child of the process that uses the journal: it must not wait for the lock,
+        which another thread of the parent may have held."""
+        thread = self._thread
+        return thread is not None and thread.process != os.getpid()
 
 
 def _in_transaction(kind: str, operation: Callable[[LockedConnection], T], db: LockedConnection) -> T:
