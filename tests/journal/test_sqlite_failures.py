@@ -1,6 +1,7 @@
 """Failures of a journal in a file: the error states what happened to which file and what to do; nothing is changed."""
 
 import os
+import re
 import sqlite3
 import tempfile
 from collections.abc import Iterator
@@ -299,3 +300,10 @@ async def test_a_network_file_system_is_refused_unless_it_is_allowed(mounts, ope
 def test_an_invalid_path_is_refused_immediately(path):
     with pytest.raises(ConfigurationError, match="MemoryJournal"):
         SqliteJournal(path)
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), 1e9, True, "30", None])
+def test_a_timeout_that_is_no_number_of_seconds_is_refused_immediately(path, seconds):
+    message = re.escape(f"busy_timeout must be 0 to 86400 seconds: {seconds!r}")
+    with pytest.raises(ConfigurationError, match=message):
+        SqliteJournal(path, busy_timeout=seconds)

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from vidgen_async.errors import ConfigurationError, JournalError
 from vidgen_async.journal.postgres.schema import quoted_schema
-from vidgen_async.journal.sql.journal import SqlJournal
+from vidgen_async.journal.sql.journal import SqlJournal, check_seconds
 from vidgen_async.journal.sql.queries import Database
 from vidgen_async.types.limits import Turn
 from vidgen_async.types.orders import Attempt, Evidence, Order, OrderRef, Permission
@@ -26,7 +26,7 @@ except ImportError as error:  # pragma: no cover - the tests have it
 T = TypeVar("T")
 
 #: Seconds. A limit of the server that is rounded to 0 milliseconds would be none.
-_TIME_LIMITS = (0.01, 86400.0)
+_SHORTEST_TIME_LIMIT = 0.01
 
 
 class PostgresJournal(SqlJournal):
@@ -65,13 +65,10 @@ class PostgresJournal(SqlJournal):
         read_time: Callable[[], float] = time.time,
     ) -> None:
         quoted_schema(schema)
-        if not max_connections >= 1:
+        if not isinstance(max_connections, int) or isinstance(max_connections, bool) or max_connections < 1:
             message = f"max_connections must be 1 or more: {max_connections!r}"
             raise ConfigurationError(message)
-        shortest, longest = _TIME_LIMITS
-        if not shortest <= time_limit <= longest:
-            message = f"time_limit must be {shortest:g} to {longest:g} seconds: {time_limit!r}"
-            raise ConfigurationError(message)
+        check_seconds("time_limit", time_limit, shortest=_SHORTEST_TIME_LIMIT)
         self._name = describe(dsn)
         self._dsn = dsn
         self.schema = schema

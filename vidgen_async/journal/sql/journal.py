@@ -8,6 +8,7 @@ from typing import TypeAlias, TypeVar
 
 from attrs import evolve
 
+from vidgen_async.errors import ConfigurationError
 from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, is_in_shard, is_listed, unknown_order_error
 from vidgen_async.journal.sql import queries
 from vidgen_async.journal.sql.queries import Database
@@ -30,6 +31,7 @@ _Page: TypeAlias = tuple[Sequence[Order], int | None]
 
 #: Number of orders that are read in one transaction.
 LIST_PAGE = 250
+_DAY = 86400
 
 
 class SqlJournal(ABC):
@@ -252,6 +254,13 @@ class SqlJournal(ABC):
 
         page, has_changes = await self._read(read_and_compare)
         return await self._write(write, *locked) if has_changes else page
+
+
+def check_seconds(name: str, value: object, *, shortest: float) -> None:
+    """Raise ConfigurationError if the argument is no number of seconds from ``shortest`` to a day."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not shortest <= value <= _DAY:
+        message = f"{name} must be {shortest:g} to {_DAY} seconds: {value!r}"
+        raise ConfigurationError(message)
 
 
 def _require_order(db: Database, ref: OrderRef) -> Order:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from vidgen_async.errors import ConfigurationError
-from vidgen_async.journal.sql.journal import SqlJournal
+from vidgen_async.journal.sql.journal import SqlJournal, check_seconds
 from vidgen_async.journal.sql.queries import Database
 from vidgen_async.journal.sqlite.connection_thread import ConnectionThread
 from vidgen_async.journal.sqlite.file import JournalFile
@@ -31,9 +31,12 @@ class SqliteJournal(SqlJournal):
     Args:
         path: The file. The first operation creates it, for its owner only (mode 0600); its directory must exist. A file
             that was deleted or replaced while in use is not written any more.
-        busy_timeout: Seconds for which an operation waits while another process writes.
+        busy_timeout: Seconds for which an operation waits while another process writes; at most a day.
         allow_network_file_system: Permits a network file system. Use it only if its locks work across all machines that
             use the file.
+
+    Raises:
+        ConfigurationError: The path is not that of a file, or ``busy_timeout`` is invalid.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class SqliteJournal(SqlJournal):
         if not name or name == ":memory:" or "\0" in name:
             message = f"a journal needs the path of a file, not {name!r}; for orders in memory use a MemoryJournal"
             raise ConfigurationError(message)
+        check_seconds("busy_timeout", busy_timeout, shortest=0)
         self._file = JournalFile(name, busy_timeout=busy_timeout, allow_network_file_system=allow_network_file_system)
         self._name = str(self.path)
         self._thread: ConnectionThread | None = None
