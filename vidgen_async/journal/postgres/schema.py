@@ -144,7 +144,7 @@ def script(schema: str, *, user: str = "", version: int = 0) -> str:
         version: The version of the tables that exist; 0 if there are none.
 
     Raises:
-        ConfigurationError: A name is none of PostgreSQL.
+        ConfigurationError: A name is not a valid identifier.
     """
     name = quoted_schema(schema)
     statements = ["BEGIN"]
@@ -166,7 +166,7 @@ def quoted(identifier: str) -> str:
     """Return the name as an identifier of SQL.
 
     Raises:
-        ConfigurationError: It is none: PostgreSQL would shorten or refuse it.
+        ConfigurationError: It is not a valid identifier: PostgreSQL would shorten or refuse it.
     """
     try:
         size = len(identifier.encode())

@@ -19,7 +19,7 @@ from psycopg.rows import DictRow
 
 from vidgen_async.events import Event, report
 from vidgen_async.journal.postgres.connection_string import connect
-from vidgen_async.journal.postgres.time_limit import time_limit
+from vidgen_async.journal.postgres.time_limit import limit_time
 
 logger = logging.getLogger(__name__)
 
@@ -74,6 +74,7 @@ class SessionLock:
 
     def __init__(self, dsn: str, *, name: str) -> None:
         self.session = secrets.randbits(63)
+        self.process = os.getpid()
         self._dsn = dsn
         self._name = name
         self._mutex = threading.Lock()
@@ -96,7 +97,7 @@ class SessionLock:
                 return
             try:
                 self._connection = self._connect_and_lock()
-                self._release = weakref.finalize(self, _close, self._connection, os.getpid())
+                self._release = weakref.finalize(self, _close, self._connection, self.process)
                 self._last_problem = ""
             except (psycopg.Error, OSError, _UnusableError) as error:
                 self._retry_at = time.monotonic() + _PAUSE
@@ -119,7 +120,7 @@ class SessionLock:
             keepalives_count=3,
         )
         try:
-            with time_limit(connection, _TIME_LIMIT):
+            with limit_time(connection, _TIME_LIMIT):
                 row = connection.execute("SELECT pg_backend_pid() AS pid, pg_is_in_recovery() AS is_standby").fetchone()
                 # Nothing of the session may be changed before this is known: other clients of a pooler would use it.
                 if row != {"pid": connection.info.backend_pid, "is_standby": False}:
@@ -166,7 +167,7 @@ def _is_alive(connection: psycopg.Connection[DictRow]) -> bool:
         with selectors.DefaultSelector() as selector:
             selector.register(connection.fileno(), selectors.EVENT_READ)
             if selector.select(timeout=0):
-                with time_limit(connection, _TIME_LIMIT):
+                with limit_time(connection, _TIME_LIMIT):
                     connection.execute("SELECT 1")
     except (psycopg.Error, OSError):
         return False
