@@ -804,8 +804,7 @@ async def test_an_operation_is_completed_and_leaves_a_journal_closed_that_anothe
     await journal.aclose()
 
     assert await operating == result
-    assert getattr(journal, "_thread", None) is None, "the file is closed"
-    assert getattr(journal, "_connections", None) is None, "the connections are closed"
+    assert getattr(journal, "_database", None) is None, "it is closed"
 
 
 async def test_terminal_orders_are_listed_apart_from_running_ones(journal, other):

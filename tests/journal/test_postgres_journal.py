@@ -246,7 +246,7 @@ async def test_a_network_that_loses_everything_ends_the_operation_after_its_time
     await journal.intend(order_of())
     proxy.is_lossy = True
     with monkeypatch.context() as patch:
-        patch.setattr(journal._connections, "_time_limit", 0.1)
+        patch.setattr(journal._database, "_time_limit", 0.1)
         with pytest.raises(JournalError):
             await journal.begin(permission())
     proxy.is_lossy = False
@@ -282,7 +282,7 @@ async def test_a_transaction_that_exceeds_the_time_limit_is_not_repeated(journal
     for name in _SERVER_LIMITS:
         monkeypatch.setitem(_SERVER_LIMITS, name, 100)  # as if the server did not respond
     with monkeypatch.context() as patch:
-        patch.setattr(journal._connections, "_time_limit", 0.2)
+        patch.setattr(journal._database, "_time_limit", 0.2)
         with pytest.raises(JournalError, match=r"did not finish within 0\.2 s\. Nothing was written") as caught:
             await journal._write(wait, SERVICE, ACCOUNT)
     assert calls == [1]

@@ -324,15 +324,15 @@ async def test_an_operation_succeeds_although_another_thread_closes_the_journal_
         is_being_closed = False
 
         @property
-        def _thread(self):
-            thread = self.stored
+        def _database(self):
+            database = self.stored
             if self.is_being_closed:
                 self.stored, self.is_being_closed = None, False
-            return thread
+            return database
 
-        @_thread.setter
-        def _thread(self, thread):
-            self.stored = thread
+        @_database.setter
+        def _database(self, database):
+            self.stored = database
 
     journal = ClosedAfterARead(path)
     await journal.intend(order_of())

@@ -2,13 +2,12 @@
 
 import asyncio
 import os
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from vidgen_async.errors import ConfigurationError, JournalError
+from vidgen_async.errors import ConfigurationError
 from vidgen_async.journal.postgres.schema import quoted_schema
 from vidgen_async.journal.sql.journal import SqlJournal, check_seconds
 from vidgen_async.journal.sql.queries import Database
@@ -29,7 +28,7 @@ T = TypeVar("T")
 _SHORTEST_TIME_LIMIT = 0.01
 
 
-class PostgresJournal(SqlJournal):
+class PostgresJournal(SqlJournal[Connections]):
     """Orders in a PostgreSQL database, for several hosts that share one account.
 
     Nothing is opened before the first operation. Completed operations survive a killed process and a crash of the
@@ -40,7 +39,8 @@ class PostgresJournal(SqlJournal):
     client without harm.
 
     The first attempt opens one more connection, which must be a direct one, for a lock that the process holds until
-    :meth:`aclose`, and as long as an attempt of this journal has no outcome. If the lock of an attempt is not held any
+    :meth:`aclose`, and as long as an attempt of this journal has no outcome, because another client sends it or its
+    answer was not awaited. If the lock of an attempt is not held any
     more, the attempt is *uncertain* at once; without a lock it is *sending* until its deadline.
 
     Args:
@@ -69,20 +69,17 @@ class PostgresJournal(SqlJournal):
             message = f"max_connections must be 1 or more: {max_connections!r}"
             raise ConfigurationError(message)
         check_seconds("time_limit", time_limit, shortest=_SHORTEST_TIME_LIMIT)
-        self._name = describe(dsn)
+        super().__init__(describe(dsn))
         self._dsn = dsn
         self.schema = schema
         self._max_connections = max_connections
         self._time_limit = time_limit
-        self._connections: Connections | None = None
         self._session_lock: SessionLock | None = None
         """Of this process. It outlives :meth:`aclose`: another client may still use the journal."""
         self._begins = 0
         """Number of calls of :meth:`begin` under way."""
         self._without_outcome: set[tuple[OrderRef, int]] = set()
         """The attempts that were begun by this journal and have no outcome yet: they need the lock."""
-        self._process = os.getpid()
-        self._lock = threading.Lock()
         self._read_time = read_time
 
     @property
@@ -117,33 +114,35 @@ class PostgresJournal(SqlJournal):
         self._release_session_lock()
         return order
 
-    async def aclose(self) -> None:
-        """Wait for the operations so far, then close all connections, even if the caller is cancelled.
+    def _open(self) -> Connections:
+        if self._session_lock is None or self._session_lock.process != os.getpid():
+            self._session_lock = SessionLock(self._dsn, name=self._name)
+            self._without_outcome.clear()  # those of the parent of this process
+        return Connections(
+            self._dsn,
+            self._session_lock,
+            name=self._name,
+            schema=self.schema,
+            max_connections=self._max_connections,
+            time_limit=self._time_limit,
+            read_time=self._read_time,
+        )
 
-        It can be called several times. An operation after that opens new connections. While an attempt of this journal
-        has no outcome, because another client sends it or its answer was not awaited, the connection of the lock stays
-        open, until the process ends at the latest.
-        """
-        self._times_closed += 1
-        if self._process != os.getpid():
-            return
-        with self._lock:
-            connections, self._connections = self._connections, None
-        if connections is not None:
-            # Not a thread of the event loop's default executor, which may be busy, or shut down already.
-            thread = ThreadPoolExecutor(1, thread_name_prefix=f"closing journal {self._name}")
-            closing = thread.submit(self._close, connections)
-            thread.shutdown(wait=False)
-            await asyncio.shield(asyncio.wrap_future(closing))
+    async def _close(self, database: Connections) -> None:
+        def close() -> None:
+            database.close()
+            self._release_session_lock()
 
-    def _close(self, connections: Connections) -> None:
-        connections.close()
-        self._release_session_lock()
+        # Not in a thread of the event loop's default executor, which may be busy, or shut down already.
+        thread = ThreadPoolExecutor(1, thread_name_prefix=f"closing journal {self._name}")
+        closing = thread.submit(close)
+        thread.shutdown(wait=False)
+        await asyncio.shield(asyncio.wrap_future(closing))
 
     def _release_session_lock(self) -> None:
         """Release the lock if the journal is closed, unless an attempt depends on it."""
         with self._lock:  # so that no attempt begins meanwhile
-            is_used = self._connections is not None or self._begins or self._without_outcome
+            is_used = self._database is not None or self._begins or self._without_outcome
             if self._session_lock is not None and not is_used:
                 self._session_lock.close()
 
@@ -152,35 +151,3 @@ class PostgresJournal(SqlJournal):
 
     async def _write(self, operation: Callable[[Database], T], *locked: str) -> T:
         return await self._submit(lambda connections: connections.submit(operation, locked))
-
-    def _check_process(self) -> None:
-        """Raise JournalError in a forked child of the process that uses the journal: it must not wait for the lock,
-        which another thread of the parent may have held."""
-        if self._connections is not None and self._process != os.getpid():
-            message = (
-                f"the journal {self._name} could not be used: it was used before this process was forked; make a new "
-                "client with a new journal after it. Nothing was written."
-            )
-            raise JournalError(message)
-
-    async def _submit(self, submit: Callable[[Connections], Future[T]]) -> T:
-        """Return the result of what is submitted to the threads of the connections. If the caller is cancelled, it is
-        executed completely or not at all."""
-        self._check_process()
-        with self._lock:  # so that aclose cannot end the threads between these lines
-            if self._connections is None:
-                if self._session_lock is None or self._process != os.getpid():
-                    self._session_lock = SessionLock(self._dsn, name=self._name)
-                    self._without_outcome.clear()  # those of the parent of this process
-                self._process = os.getpid()
-                self._connections = Connections(
-                    self._dsn,
-                    self._session_lock,
-                    name=self._name,
-                    schema=self.schema,
-                    max_connections=self._max_connections,
-                    time_limit=self._time_limit,
-                    read_time=self._read_time,
-                )
-            future = submit(self._connections)
-        return await asyncio.wrap_future(future)

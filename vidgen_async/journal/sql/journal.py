@@ -1,14 +1,18 @@
 """The operations of a journal in an SQL database, whichever database it is."""
 
+import asyncio
+import os
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from attrs import evolve
 
-from vidgen_async.errors import ConfigurationError
+from vidgen_async.errors import ConfigurationError, JournalError
 from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, is_in_shard, is_listed, unknown_order_error
 from vidgen_async.journal.sql import queries
 from vidgen_async.journal.sql.queries import Database
@@ -25,6 +29,7 @@ from vidgen_async.types.orders import (
     TaskResult,
 )
 
+D = TypeVar("D")
 T = TypeVar("T")
 _Page: TypeAlias = tuple[Sequence[Order], int | None]
 """Orders, and the last id of their page; None if it is the last page."""
@@ -34,20 +39,35 @@ LIST_PAGE = 250
 _DAY = 86400
 
 
-class SqlJournal(ABC):
-    """Orders in an SQL database: each operation is one transaction.
+class SqlJournal(ABC, Generic[D]):
+    """Orders in an SQL database, which the first operation opens: each operation is one transaction.
 
-    A subclass executes the transactions. If the caller is cancelled, it executes them completely or not at all.
+    A subclass executes the transactions in threads of an open database ``D``. If the caller is cancelled, it executes
+    them completely or not at all.
     """
 
     durable = True
     _name = ""
     """The database, for messages. (It is empty while ``repr()`` is called because ``__init__`` failed.)"""
-    _times_closed = 0
-    """Number of calls of :meth:`aclose`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._database: D | None = None
+        self._process = os.getpid()
+        self._times_closed = 0
+        """Number of calls of :meth:`aclose`."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"
+
+    @abstractmethod
+    def _open(self) -> D:
+        """Start the threads that execute transactions."""
+
+    @abstractmethod
+    async def _close(self, database: D) -> None:
+        """Complete what was submitted and release all resources, even if the caller is cancelled."""
 
     @abstractmethod
     async def _read(self, operation: Callable[[Database], T]) -> T:
@@ -63,9 +83,41 @@ class SqlJournal(ABC):
         account.
         """
 
-    @abstractmethod
     async def aclose(self) -> None:
-        """Complete the operations so far and release all resources."""
+        """Wait for the operations so far, then release all resources, even if the caller is cancelled.
+
+        It can be called several times. An operation after that opens the database again.
+        """
+        self._times_closed += 1
+        if self._is_used_by_parent():
+            return
+        with self._lock:
+            database, self._database = self._database, None
+        if database is not None:
+            await self._close(database)
+
+    async def _submit(self, submit: Callable[[D], Future[T]]) -> T:
+        """Return the result of what is submitted to the threads of the database, which is opened if it is closed."""
+        self._check_process()
+        with self._lock:  # so that aclose cannot end the threads between these lines
+            if self._database is None:
+                self._database = self._open()
+                self._process = os.getpid()
+            future = submit(self._database)
+        return await asyncio.wrap_future(future)
+
+    def _check_process(self) -> None:
+        if self._is_used_by_parent():
+            message = (
+                f"the journal {self._name} could not be used: it was used before this process was forked; make a new "
+                "client with a new journal after the fork. Nothing was written."
+            )
+            raise JournalError(message)
+
+    def _is_used_by_parent(self) -> bool:
+        """Return whether this is a forked child of the process that uses the journal: it must not wait for the lock,
+        which another thread of the parent may have held."""
+        return self._database is not None and self._process != os.getpid()
 
     async def namespace(self, proposed: str) -> str:
         return await self._write(lambda db: queries.read_namespace(db, proposed))
@@ -240,20 +292,20 @@ class SqlJournal(ABC):
     async def _read_page_as_of(self, read: Callable[[Database], _Page], now: datetime, *locked: str) -> _Page:
         """Return the orders as of ``now``. Something is written only if a deadline has passed or a sender has ended."""
 
-        def read_and_compare(db: Database) -> tuple[_Page, bool]:
+        def read_as_of(db: Database) -> tuple[_Page, list[tuple[Order, Order]]]:
             orders, until = read(db)
             updated = _as_of(db, orders, db.adjust(now))
-            return (orders, until), any(after is not before for before, after in zip(orders, updated, strict=True))
+            pairs = zip(orders, updated, strict=True)
+            return (updated, until), [(before, after) for before, after in pairs if after is not before]
 
         def write(db: Database) -> _Page:
-            orders, until = read(db)
-            updated = _as_of(db, orders, db.adjust(now))
-            for before, after in zip(orders, updated, strict=True):
+            page, changes = read_as_of(db)
+            for before, after in changes:
                 queries.add_evidence(db, before, after)
-            return updated, until
+            return page
 
-        page, has_changes = await self._read(read_and_compare)
-        return await self._write(write, *locked) if has_changes else page
+        page, changes = await self._read(read_as_of)
+        return await self._write(write, *locked) if changes else page
 
 
 def check_seconds(name: str, value: object, *, shortest: float) -> None:

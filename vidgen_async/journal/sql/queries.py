@@ -354,8 +354,7 @@ def add_evidence(db: Database, before: Order, after: Order) -> Order:
             for candidate in new.evidence.candidates:
                 db.execute(_ADD_CANDIDATE, attempt | {"task_id": escape_text(candidate)})
     if after is not before:
-        # Also if a repeated settle adds nothing: only a commit that writes waits for a synchronous standby, which may not
-        # have the first one yet.
+        # Also if a repeated settle adds nothing: only a commit that writes waits for a synchronous standby.
         store_stage(db, after)
     return after
 

@@ -1,8 +1,6 @@
 """A journal in a file: it survives the process, and all processes of one machine can share it."""
 
-import asyncio
 import os
-import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,7 +17,7 @@ from vidgen_async.journal.sqlite.schema import transaction
 T = TypeVar("T")
 
 
-class SqliteJournal(SqlJournal):
+class SqliteJournal(SqlJournal[ConnectionThread]):
     """Orders in an SQLite file. Completed operations survive a killed process and a loss of power.
 
     The file is not opened before the first operation. All work is done in a thread of the journal's own, so that the
@@ -52,9 +50,7 @@ class SqliteJournal(SqlJournal):
             raise ConfigurationError(message)
         check_seconds("busy_timeout", busy_timeout, shortest=0)
         self._file = JournalFile(name, busy_timeout=busy_timeout, allow_network_file_system=allow_network_file_system)
-        self._name = str(self.path)
-        self._thread: ConnectionThread | None = None
-        self._lock = threading.Lock()
+        super().__init__(str(self.path))
 
     @property
     def path(self) -> Path:
@@ -83,18 +79,11 @@ class SqliteJournal(SqlJournal):
 
         return await self._run(partial(_in_transaction, "DEFERRED", operation))
 
-    async def aclose(self) -> None:
-        """Wait for the operations so far, then close the file and end the thread.
+    def _open(self) -> ConnectionThread:
+        return ConnectionThread(self._file)
 
-        It can be called several times. An operation after that opens the file again.
-        """
-        self._times_closed += 1
-        if self._is_used_by_parent():
-            return
-        with self._lock:
-            thread, self._thread = self._thread, None
-        if thread is not None:
-            await thread.aclose()
+    async def _close(self, database: ConnectionThread) -> None:
+        await database.aclose()
 
     async def _read(self, operation: Callable[[Database], T]) -> T:
         return await self._run(partial(_in_transaction, "DEFERRED", operation))
@@ -103,21 +92,7 @@ class SqliteJournal(SqlJournal):
         return await self._run(partial(_in_transaction, "IMMEDIATE", operation))  # nobody else writes to the file
 
     async def _run(self, operation: Callable[[LockedConnection], T]) -> T:
-        """Carry out the operation. If the caller is cancelled, it is carried out completely or not at all."""
-        if self._is_used_by_parent():
-            problem = "it was used before this process was forked; make a new client with a new journal after the fork"
-            raise self._file.make_error(problem)
-        with self._lock:  # so that aclose cannot end the thread between these lines
-            if self._thread is None:
-                self._thread = ConnectionThread(self._file)
-            future = self._thread.submit(operation)
-        return await asyncio.wrap_future(future)
-
-    def _is_used_by_parent(self) -> bool:
-        """Return whether this is a forked child of the process that uses the journal: it must not wait for the lock,
-        which another thread of the parent may have held."""
-        thread = self._thread
-        return thread is not None and thread.process != os.getpid()
+        return await self._submit(lambda thread: thread.submit(operation))
 
 
 def _in_transaction(kind: str, operation: Callable[[LockedConnection], T], db: LockedConnection) -> T:
