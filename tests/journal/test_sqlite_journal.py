@@ -356,7 +356,7 @@ async def test_pacing_reads_only_attempts_that_can_hold_a_slot(journal):
 
 
 async def test_the_pause_after_a_429_is_found_by_an_index(journal):
-    facts = {"service": SERVICE, "account": ACCOUNT, "since": 0, "latest": 0, "limit": 9}
+    facts = {"service": SERVICE, "account": ACCOUNT, "since": 0, "newest_at": 0, "limit": 9}
     plan = await journal._run(
         lambda db: [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {_COUNT_HELD_SLOTS}", facts)]
     )

@@ -6,13 +6,13 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import lru_cache
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar
 
 import psycopg
 from attrs import asdict, evolve, fields, frozen, has
 from psycopg.rows import DictRow
 
-from vidgen_async.journal.postgres.session_lock import ADD_SESSION, FIND_ENDED
+from vidgen_async.journal.postgres.session_lock import ADD_SESSION, FIND_ORPHANED
 from vidgen_async.journal.sql.queries import Rows
 from vidgen_async.types.orders import OrderRef
 
@@ -35,9 +35,9 @@ class PipelinedDatabase:
     def add_session(self, ref: OrderRef, n: int) -> None:
         self.execute(ADD_SESSION, asdict(ref) | {"n": n, "session": self._session})
 
-    def find_ended(self, service: str, account: str, order_ids: Sequence[str]) -> Collection[tuple[str, int]]:
+    def find_orphaned(self, service: str, account: str, order_ids: Sequence[str]) -> Collection[tuple[str, int]]:
         parameters = {"service": service, "account": account, "order_ids": order_ids, "session": self._session}
-        return {(row["order_id"], row["n"]) for row in self.execute(FIND_ENDED, parameters)}
+        return {(row["order_id"], row["n"]) for row in self.execute(FIND_ORPHANED, parameters)}
 
     def execute(self, statement: str, parameters: Mapping[str, object], /) -> Rows:
         cursor = self._connection.execute(_translate(statement), parameters)
@@ -74,10 +74,10 @@ class _PipelinedRows:
 
 def shifted(value: T, shift: timedelta) -> T:
     """Return a time, or records with all their times, moved by ``shift``."""
-    return cast("T", _move(value, shift)) if shift else value
+    return _move(value, shift) if shift else value
 
 
-def _move(value: object, shift: timedelta) -> object:
+def _move(value: Any, shift: timedelta) -> Any:
     if isinstance(value, datetime):
         try:
             return value + shift
@@ -87,9 +87,7 @@ def _move(value: object, shift: timedelta) -> object:
         return type(value)(_move(item, shift) for item in value)
     if not has(type(value)):
         return value
-    record: Any = value
-    names = [field.name for field in fields(type(record))]
-    return evolve(record, **{name: _move(getattr(record, name), shift) for name in names})
+    return evolve(value, **{field.name: _move(getattr(value, field.name), shift) for field in fields(type(value))})
 
 
 @lru_cache(maxsize=100)

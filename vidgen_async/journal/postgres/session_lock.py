@@ -45,7 +45,7 @@ ADD_SESSION = f"""
     AND {_IS_HELD.format(session="CAST(:session AS bigint)")}
 """  # noqa: S608 - made of constants
 #: A journal makes no statement about its own attempts, nor about those without a session.
-FIND_ENDED = f"""
+FIND_ORPHANED = f"""
     SELECT order_id, n FROM attempts
     WHERE service = :service AND account = :account AND order_id = ANY(:order_ids)
     AND session IS NOT NULL AND session <> :session AND NOT {_IS_HELD.format(session="attempts.session")}
