@@ -58,13 +58,9 @@ class Connections:
     not taken from a pool, whose errors do not say why the server could not be reached.
 
     Args:
-        dsn: The connection string.
         session_lock: The lock of the attempts that are recorded. It has a connection of its own, and is not released.
         name: The database, without its password, for messages.
-        schema: The PostgreSQL schema of the tables.
-        max_connections: Maximum number of connections.
-        time_limit: Seconds after which a transaction fails.
-        read_time: The clock of this machine.
+        dsn, schema, max_connections, time_limit, read_time: Those of the journal.
     """
 
     def __init__(
@@ -172,9 +168,8 @@ class Connections:
             kind = "" if len(locked) == 1 else "_shared"
             connection.execute(f"SELECT pg_advisory_xact_lock{kind}(hashtextextended(%s, 0))", (service,))
         if len(locked) > 1:
-            connection.execute(
-                "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", ("\n".join((service, *locked[1:])),)
-            )
+            account = "\n".join((service, *locked[1:]))
+            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (account,))
 
     def _set_up(self, connection: Connection) -> None:
         """Set what holds for the transaction only: behind a connection pooler the next one may use another session."""

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 from vidgen_async.errors import ConfigurationError
@@ -40,8 +41,8 @@ class PostgresJournal(SqlJournal[Connections]):
 
     The first attempt opens one more connection, which must be a direct one, for a lock that the process holds until
     :meth:`aclose`, and as long as an attempt of this journal has no outcome, because another client sends it or its
-    answer was not awaited. If the lock of an attempt is not held any
-    more, the attempt is *uncertain* at once; without a lock it is *sending* until its deadline.
+    answer was not awaited. If the lock of an attempt is not held any more, the attempt is *uncertain* at once. Without
+    a lock it is *sending* until its deadline.
 
     Args:
         dsn: ``postgresql://user:password@host/database``, or any connection string of libpq, which also reads its
@@ -72,20 +73,21 @@ class PostgresJournal(SqlJournal[Connections]):
         super().__init__(describe(dsn))
         self._dsn = dsn
         self.schema = schema
-        self._max_connections = max_connections
-        self._time_limit = time_limit
+        self._connect = partial(
+            Connections,
+            dsn,
+            name=self.name,
+            schema=schema,
+            max_connections=max_connections,
+            time_limit=time_limit,
+            read_time=read_time,
+        )
         self._session_lock: SessionLock | None = None
         """Of this process. It outlives :meth:`aclose`: another client may still use the journal."""
         self._begins = 0
         """Number of calls of :meth:`begin` under way."""
         self._without_outcome: set[tuple[OrderRef, int]] = set()
         """The attempts that were begun by this journal and have no outcome yet: they need the lock."""
-        self._read_time = read_time
-
-    @property
-    def name(self) -> str:
-        """The database as a URL without password."""
-        return self._name
 
     @property
     def has_password(self) -> bool:
@@ -116,17 +118,9 @@ class PostgresJournal(SqlJournal[Connections]):
 
     def _open(self) -> Connections:
         if self._session_lock is None or self._session_lock.process != os.getpid():
-            self._session_lock = SessionLock(self._dsn, name=self._name)
+            self._session_lock = SessionLock(self._dsn, name=self.name)
             self._without_outcome.clear()  # those of the parent of this process
-        return Connections(
-            self._dsn,
-            self._session_lock,
-            name=self._name,
-            schema=self.schema,
-            max_connections=self._max_connections,
-            time_limit=self._time_limit,
-            read_time=self._read_time,
-        )
+        return self._connect(self._session_lock)
 
     async def _close(self, database: Connections) -> None:
         def close() -> None:
@@ -134,7 +128,7 @@ class PostgresJournal(SqlJournal[Connections]):
             self._release_session_lock()
 
         # Not in a thread of the event loop's default executor, which may be busy, or shut down already.
-        thread = ThreadPoolExecutor(1, thread_name_prefix=f"closing journal {self._name}")
+        thread = ThreadPoolExecutor(1, thread_name_prefix=f"closing journal {self.name}")
         closing = thread.submit(close)
         thread.shutdown(wait=False)
         await asyncio.shield(asyncio.wrap_future(closing))

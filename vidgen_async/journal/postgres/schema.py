@@ -162,7 +162,7 @@ def script(schema: str, *, user: str = "", version: int = 0) -> str:
     return head + "\n".join(f"{dedent(statement).strip()};\n" for statement in statements)
 
 
-def quoted(identifier: str) -> str:
+def quoted(identifier: str, *, label: str = "a name") -> str:
     """Return the name as an identifier of SQL.
 
     Raises:
@@ -173,7 +173,7 @@ def quoted(identifier: str) -> str:
     except UnicodeEncodeError:  # a lone surrogate
         size = 0
     if not 0 < size <= _LONGEST_NAME or "\0" in identifier:
-        message = f"a name in PostgreSQL has 1 to {_LONGEST_NAME} bytes of UTF-8, without NUL: {identifier!r}"
+        message = f"{label} in PostgreSQL has 1 to {_LONGEST_NAME} bytes of UTF-8, without NUL: {identifier!r}"
         raise ConfigurationError(message)
     return '"' + identifier.replace('"', '""') + '"'
 
@@ -184,11 +184,7 @@ def quoted_schema(name: str) -> str:
     Raises:
         ConfigurationError: PostgreSQL refuses the name, or replaces it in a search path by that of the user.
     """
-    try:
-        identifier = quoted(name)
-    except ConfigurationError as error:
-        message = f"schema: {error.message}"
-        raise ConfigurationError(message) from None
+    identifier = quoted(name, label="schema: a name")
     if name == "$user" or name.startswith("pg_"):
         message = f"schema must not be $user or begin with pg_, which have a meaning in PostgreSQL: {name!r}"
         raise ConfigurationError(message)

@@ -66,10 +66,6 @@ _SET_UP = """
 class SessionLock:
     """The lock of one journal in one process. It is acquired when an attempt is about to be recorded, and held until
     :meth:`close`, or until this object or the process ends. After a loss the same lock is acquired again.
-
-    Args:
-        dsn: The connection string.
-        name: The database, without its password, for messages.
     """
 
     def __init__(self, dsn: str, *, name: str) -> None:
@@ -77,7 +73,7 @@ class SessionLock:
         self.process = os.getpid()
         self._dsn = dsn
         self._name = name
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()
         self._connection: psycopg.Connection[DictRow] | None = None
         self._release: weakref.finalize[..., SessionLock] | None = None
         self._retry_at = 0.0
@@ -92,7 +88,7 @@ class SessionLock:
         with self._mutex:
             if self._connection is not None and _is_alive(self._connection):
                 return
-            self._disconnect()
+            self.close()
             if time.monotonic() < self._retry_at:
                 return
             try:
@@ -106,7 +102,9 @@ class SessionLock:
     def close(self) -> None:
         """Release the lock. It can be called several times."""
         with self._mutex:
-            self._disconnect()
+            release, self._connection, self._release = self._release, None, None
+            if release is not None:
+                release()
 
     def _connect_and_lock(self) -> psycopg.Connection[DictRow]:
         connection = connect(
@@ -135,11 +133,6 @@ class SessionLock:
             connection.close()
             raise
         return connection
-
-    def _disconnect(self) -> None:
-        release, self._connection, self._release = self._release, None, None
-        if release is not None:
-            release()
 
     def _report(self, problem: str) -> None:
         if problem != self._last_problem:

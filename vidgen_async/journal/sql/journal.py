@@ -36,7 +36,6 @@ _Page: TypeAlias = tuple[Sequence[Order], int | None]
 
 #: Number of orders that are read in one transaction.
 LIST_PAGE = 250
-_DAY = 86400
 
 
 class SqlJournal(ABC, Generic[D]):
@@ -47,11 +46,11 @@ class SqlJournal(ABC, Generic[D]):
     """
 
     durable = True
-    _name = ""
-    """The database, for messages. (It is empty while ``repr()`` is called because ``__init__`` failed.)"""
+    name = ""  # so that repr() works if __init__ failed
+    """The path of the file, or the database as a URL without password."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
         self._lock = threading.Lock()
         self._database: D | None = None
         self._process = os.getpid()
@@ -59,7 +58,7 @@ class SqlJournal(ABC, Generic[D]):
         """Number of calls of :meth:`aclose`."""
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._name!r})"
+        return f"{type(self).__name__}({self.name!r})"
 
     @abstractmethod
     def _open(self) -> D:
@@ -101,15 +100,15 @@ class SqlJournal(ABC, Generic[D]):
         self._check_process()
         with self._lock:  # so that aclose cannot end the threads between these lines
             if self._database is None:
+                self._process = os.getpid()  # first, because it is read without the lock
                 self._database = self._open()
-                self._process = os.getpid()
             future = submit(self._database)
         return await asyncio.wrap_future(future)
 
     def _check_process(self) -> None:
         if self._is_used_by_parent():
             message = (
-                f"the journal {self._name} could not be used: it was used before this process was forked; make a new "
+                f"the journal {self.name} could not be used: it was used before this process was forked; make a new "
                 "client with a new journal after the fork. Nothing was written."
             )
             raise JournalError(message)
@@ -310,8 +309,8 @@ class SqlJournal(ABC, Generic[D]):
 
 def check_seconds(name: str, value: object, *, shortest: float) -> None:
     """Raise ConfigurationError if the argument is no number of seconds from ``shortest`` to a day."""
-    if not isinstance(value, int | float) or isinstance(value, bool) or not shortest <= value <= _DAY:
-        message = f"{name} must be {shortest:g} to {_DAY} seconds: {value!r}"
+    if not isinstance(value, int | float) or isinstance(value, bool) or not shortest <= value <= 86400:
+        message = f"{name} must be {shortest:g} to 86400 seconds: {value!r}"
         raise ConfigurationError(message)
 
 
@@ -334,5 +333,5 @@ def _as_of(db: Database, orders: Sequence[Order], now: datetime) -> Sequence[Ord
     if not sending:
         return orders
     ref = sending[0].ref
-    ended = db.find_ended(ref.service, ref.account, [order.order_id for order in sending])
+    ended = db.find_orphaned(ref.service, ref.account, [order.order_id for order in sending])
     return [order.as_of(now, [n for order_id, n in ended if order_id == order.order_id]) for order in orders]
