@@ -28,6 +28,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if is_left_out else None
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    """Tests that start PostgreSQL are slow."""
+    for item in items:
+        parameters = list(item.callspec.params.values()) if hasattr(item, "callspec") else []
+        if not {"postgres", "server"}.isdisjoint(item.fixturenames) or "postgres" in parameters:
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_sessionstart() -> None:
     """No test depends on the caller's settings of vidgen, or on the caller's terminal."""
     for name in list(os.environ):

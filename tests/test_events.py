@@ -102,6 +102,7 @@ def test_what_is_not_logged_costs_no_record(caplog):
     assert caplog.records == []
 
 
+@pytest.mark.slow
 def test_every_module_logs_by_event_alone():
     others = [
         f"{path.relative_to(PACKAGE)}, line {call.lineno}: use report(…)"

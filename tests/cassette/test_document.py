@@ -306,6 +306,7 @@ async def test_a_long_body_is_a_blob_beside_the_cassette_named_after_its_content
     assert path.stat().st_size < 2000
 
 
+@pytest.mark.slow
 async def test_above_the_limit_only_both_ends_the_length_and_the_digest_are_stored(path):
     data = noise(17 << 20)
 

@@ -345,6 +345,7 @@ async def test_the_recording_is_readable_only_by_its_owner(path):
     await transport.aclose()
 
 
+@pytest.mark.slow
 async def test_the_files_of_several_killed_recordings_survive_the_next_publication(tmp_path):
     path = tmp_path / "one.json"
 

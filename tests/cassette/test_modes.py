@@ -106,6 +106,7 @@ TABLE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "recorded", "is_ci", "sources"), TABLE)
 async def test_each_mode_gets_its_responses_from_the_documented_source(
     path, monkeypatch, mode, recorded, is_ci, sources

@@ -397,6 +397,7 @@ CONTAINERS: dict[str, Callable[[str], Exchange]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compress", COMPRESSED.values(), ids=COMPRESSED)
 def test_compressed_data_in_a_text_is_never_recorded(compress):
     data = compress(json.dumps({"session": MARKED, "note": "some words beside it"}).encode())
@@ -417,6 +418,7 @@ def test_compressed_data_after_a_word_is_never_recorded(encoded):
     assert [name for name, data in written.items() if encoded.encode() in data] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", sorted(COMPRESSED.keys() - {"gzip after four bytes", "deflate, lines"}))
 def test_a_compressed_body_is_never_recorded(how):
     kinds = ["application/gzip", "application/octet-stream", "text/plain", ""]

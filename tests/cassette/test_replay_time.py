@@ -357,6 +357,7 @@ async def test_virtual_time_stops_while_an_image_is_read(path):
     assert uploaded_at == 0
 
 
+@pytest.mark.slow
 async def test_virtual_time_stops_while_a_long_body_is_received(path):
     data = bytes(4 << 20)
     cassette = Cassette(path, largest_blob=len(data))

@@ -4,6 +4,8 @@ import json
 import re
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from vidgen_async.sandbox import Fault
 
 from .conftest import PICTURE, text_of
@@ -130,6 +132,7 @@ def test_a_base_url_without_the_prefix_causes_one_warning(here, service, monkeyp
     assert err.count("does not end in /openapi/v1") == 1
 
 
+@pytest.mark.slow
 def test_commands_that_order_nothing_store_nothing_on_the_disk(here, data_home):
     for command in (("models",), ("account",), ("upload", PICTURE), ("get", "x"), ("watch", "x")):
         here(*command)

@@ -59,6 +59,7 @@ def check(shown: str, line: tuple[str, ...], *, is_terminal: bool = True) -> Non
     assert is_terminal or not any(text.strip().startswith("INJECTED") for text in rest.splitlines()), line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("--debug",), ("--json",)])
 def test_responses_are_cleaned_in_a_pipe(here, service, flags):
     for op, (answer, *lines) in SCENES.items():
@@ -71,6 +72,7 @@ def test_responses_are_cleaned_in_a_pipe(here, service, flags):
             check(err, line, is_terminal="Traceback" in err)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [200, 60, 30])
 def test_responses_are_cleaned_on_a_terminal(terminal, service, width):
     for op, (answer, *lines) in SCENES.items():
@@ -79,6 +81,7 @@ def test_responses_are_cleaned_on_a_terminal(terminal, service, width):
             check(terminal(*line, width=width)[1], line)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("--debug",)])
 def test_unknown_states_are_cleaned(here, terminal, service, flags):
     service.add_fault("videos.get", Fault.rewrite(body=json.dumps(UNKNOWN).encode()), times=None)
@@ -88,6 +91,7 @@ def test_unknown_states_are_cleaned(here, terminal, service, flags):
             check(shown, line)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("--debug",)])
 def test_errors_of_the_service_are_cleaned(here, terminal, service, flags):
     headers = {"X-Request-Id": "r\x9b2Jr"}

@@ -84,6 +84,7 @@ def test_the_list_can_be_filtered_by_time(here, mixed):
         ), since
 
 
+@pytest.mark.slow
 def test_the_list_has_pages_and_each_names_the_command_for_the_one_before(here, terminal, service, monkeypatch):
     monkeypatch.setattr("vidgen_async.cli.actions.orders.PAGE", 2)
     names = [f"order-{number}" for number in range(5)]

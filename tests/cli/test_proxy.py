@@ -63,18 +63,18 @@ class Forwarder(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def server(service) -> Iterator[Proxy]:
-    with Proxy(URL(service.base_url)) as server:
-        thread = Thread(target=server.serve_forever, args=(0.01,))
+def proxy_server(service) -> Iterator[Proxy]:
+    with Proxy(URL(service.base_url)) as running:
+        thread = Thread(target=running.serve_forever, args=(0.01,))
         thread.start()
-        yield server
-        server.shutdown()
+        yield running
+        running.shutdown()
         thread.join()
 
 
 @pytest.fixture
-def proxy(server) -> str:
-    return server.url
+def proxy(proxy_server) -> str:
+    return proxy_server.url
 
 
 @pytest.fixture
@@ -83,8 +83,9 @@ def elsewhere(here, monkeypatch):
     return here
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["--proxy", "VIDGEN_PROXY", "HTTP_PROXY", "ALL_PROXY"])
-def test_every_request_goes_through_the_proxy(elsewhere, service, server, proxy, how, monkeypatch):
+def test_every_request_goes_through_the_proxy(elsewhere, service, proxy_server, proxy, how, monkeypatch):
     option = ("--proxy", proxy) if how == "--proxy" else ()
     if not option:
         monkeypatch.setenv(how, proxy)
@@ -97,9 +98,10 @@ def test_every_request_goes_through_the_proxy(elsewhere, service, server, proxy,
         polling = () if command[0] == "get" else ("--poll-interval", "0.05")
         code, _, err = elsewhere(*command, *polling, *option)
         assert code == 0, err
-    assert {URL(target).host for target in server.targets} == {"service.test"}
+    assert {URL(target).host for target in proxy_server.targets} == {"service.test"}
 
 
+@pytest.mark.slow
 def test_a_service_on_this_machine_and_the_sandbox_are_reached_directly(here, service, tmp_path, monkeypatch):
     dead = "http://127.0.0.1:9"
     for name in ("HTTP_PROXY", "ALL_PROXY", "VIDGEN_PROXY"):

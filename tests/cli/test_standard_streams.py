@@ -62,6 +62,7 @@ def states(here) -> list[str]:
     return [json.loads(line)["state"] for line in here("orders", "ls", "--json")[1].splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "since", "is_terminal", "options"),
     [
@@ -82,6 +83,7 @@ def test_a_video_is_saved_even_if_the_output_fails(
     assert len(service.creates) == 1
 
 
+@pytest.mark.slow
 def test_the_exit_code_is_that_of_the_order(failing, here, service):
     for fault, code in ((Fault.close_after_body(), 5), (Fault.status(402), 4), (Fault.close_before_body(), 5)):
         service.add_fault("videos.create", fault)
@@ -89,6 +91,7 @@ def test_the_exit_code_is_that_of_the_order(failing, here, service):
     assert states(here) == ["uncertain", "rejected", "uncertain"]
 
 
+@pytest.mark.slow
 def test_the_result_of_a_command_counts_even_if_it_cannot_be_printed(failing, here, service, tmp_path):
     assert failing("create", "x", "--model", "gen-2.0", "--order-id", "a", error=GONE) == 0
     task_id = service.creates[0].task_id

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import threading
 
+import pytest
+
 from tests.signals import accept_signals
 
 from .conftest import environment
@@ -31,6 +33,7 @@ asyncio.run(main())
 ENTERED, LEFT = b"\x1b[?1049h", b"\x1b[?1049l"
 
 
+@pytest.mark.slow
 def test_a_suspended_process_restores_the_terminal_and_a_continued_one_draws_the_view_again():
     ours, theirs = pty.openpty()
     with accept_signals(signal.SIGTSTP):

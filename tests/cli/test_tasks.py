@@ -285,6 +285,7 @@ def test_a_download_saves_the_video_of_a_completed_task(here, order, tmp_path):
 LEDGER = "check the refund in the credit ledger"
 
 
+@pytest.mark.slow
 def test_every_view_of_a_failed_task_points_to_the_credit_ledger(here, terminal, order):
     task_id = order("x [fail: too dark]", "--order-id", "order-1187")
     for command in (

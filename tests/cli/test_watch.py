@@ -174,6 +174,7 @@ async def test_the_live_view_is_drawn_a_few_times_a_second_at_most():
     assert setup.service.most_tasks < 120
 
 
+@pytest.mark.slow
 async def test_after_the_live_view_the_count_and_the_failures_stay(capsys):
     screen, file = on_a_terminal()
     with pytest.raises(TasksFailedError):

@@ -208,6 +208,7 @@ def test_a_client_in_a_forked_child_says_so():
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
+@pytest.mark.slow
 def test_a_client_that_is_dropped_unused_leaves_no_warning():
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")

@@ -50,6 +50,7 @@ def quick(service) -> Client:
     return Client(service.api_key, base_url=service.base_url, timeouts=Timeouts(connect=2, read=2, create=0.5))
 
 
+@pytest.mark.slow
 @pytest.mark.rule("4.4 note no-resend", "7 error 503", "7 error 502 504", side="sdk")
 @pytest.mark.parametrize("fault", UNCERTAIN.values(), ids=UNCERTAIN.keys())
 async def test_a_lost_or_unreadable_answer_is_uncertain_and_one_post(service, fault):

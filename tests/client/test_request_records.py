@@ -43,6 +43,7 @@ async def test_every_request_has_one_record_with_its_facts(client, service, reco
     assert re.fullmatch(shown, account.getMessage())
 
 
+@pytest.mark.slow
 async def test_attempts_are_counted(client, service, records):
     service.faults.add("account.get", Fault.status(503))
     service.faults.add("videos.create", Fault.status(402))

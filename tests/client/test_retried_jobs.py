@@ -94,6 +94,7 @@ def posts_of(service: Sandbox) -> int:
     return sum(request.op == "videos.create" for request in service.requests)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("op", "fault", "name"), RETRIED.values(), ids=RETRIED)
 async def test_after_an_error_that_may_be_retried_the_next_run_saves_the_video_of_one_create(
     run, service, op, fault, name

@@ -48,6 +48,7 @@ DRIPS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @DRIPS
 @pytest.mark.parametrize("read", ["videos.get", "models.list", "account.get", "files.upload"])
 async def test_a_read_whose_answer_drips_ends_at_its_time_limit(before, drip, error, read):
@@ -67,6 +68,7 @@ async def test_a_read_whose_answer_drips_ends_at_its_time_limit(before, drip, er
     assert len(requests) == 1
 
 
+@pytest.mark.slow
 @DRIPS
 async def test_a_poll_whose_answer_drips_is_a_fault_in_the_stats_and_the_next_ones_are_made(before, drip, error):
     async with (

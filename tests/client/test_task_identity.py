@@ -32,6 +32,7 @@ async def test_a_wait_polls_on_after_an_answer_about_another_task(client, servic
     assert (task.id, task.video_url) == (receipt.task_id, (await client.videos.get(receipt)).video_url)
 
 
+@pytest.mark.slow
 @ANOTHER_TASK
 async def test_a_get_reads_again_and_never_returns_another_task(client, service, ids):
     receipt = await client.videos.create(**VIDEO)

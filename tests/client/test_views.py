@@ -80,6 +80,7 @@ async def test_two_views_of_one_account_join_the_same_create(client, service, an
     assert len(service.creates) == 1
 
 
+@pytest.mark.slow
 async def test_an_uncertain_order_of_a_view_that_is_gone_is_not_sent_again(client, service, anna):
     service.faults.add("videos.create", Fault.reset_after_body())
     with pytest.raises(UncertainCreateError):
@@ -155,6 +156,7 @@ def test_wrong_options_are_refused(option, wrong):
         Client("key", base_url="https://h/openapi/v1", **{setting: wrong})
 
 
+@pytest.mark.slow
 async def test_very_many_views_leave_nothing_behind(client, service, anna):
     receipt = await client.videos.create(**FIELDS)
     await client.videos.wait(receipt)

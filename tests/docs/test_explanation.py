@@ -45,6 +45,7 @@ def test_the_layers_of_the_drawing_are_those_that_are_checked():
     assert [name for layer in layers[1:] for name in layer.split(" | ") if name not in text] == []
 
 
+@pytest.mark.slow
 def test_the_drawings_are_those_that_the_code_makes():
     stale = [name for name, draw in DRAWINGS.items() if (FOLDER / f"{name}.svg").read_text() != draw().render()]
     assert stale == [], "run python -m tests.docs.drawings"

@@ -398,6 +398,7 @@ class Step:
         return await journal.get(self.ref, self.now)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 async def test_a_random_history_gives_the_same_results_as_in_memory(open_file, monkeypatch, seed):
     monkeypatch.setattr("vidgen_async.journal.sql.journal.LIST_PAGE", 3)

@@ -50,6 +50,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
     slow.end.set()
 
 
+@pytest.mark.slow
 async def test_nothing_is_started_before_the_first_operation(journal, path):
     assert journal_threads() == []
     await journal.aclose()

@@ -184,6 +184,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="without such locks the file stays")
 async def test_the_next_download_removes_what_a_killed_one_left(downloads_of, target):
     long_video = video(3 << 20)

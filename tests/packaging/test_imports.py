@@ -144,6 +144,7 @@ def _named(cls: type, *, with_init: bool) -> set[str]:
     return set(re.findall(r"\w+", texts))
 
 
+@pytest.mark.slow
 def test_all_that_a_signature_names_is_importable_from_the_root_or_from_types():
     of_root, of_types = set(vidgen_async.__all__), set(vidgen_async.types.__all__)
     private: dict[str, set[str]] = {}

@@ -295,6 +295,7 @@ async def test_a_receipt_that_the_server_cannot_store_is_returned_or_in_the_exce
     assert len(posts_of(service, "o")) == 1
 
 
+@pytest.mark.slow
 async def test_a_commit_during_which_the_server_ends_the_connection_may_have_been_carried_out(
     make_client, network, server, clock
 ):

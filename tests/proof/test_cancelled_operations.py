@@ -140,6 +140,7 @@ async def journals(journal: str, tmp_path: Path) -> AsyncIterator[Files | Tables
     made.close()
 
 
+@pytest.mark.slow
 @on_each_journal
 @pytest.mark.parametrize("name", OPERATIONS)
 async def test_a_journal_operation_whose_caller_is_cancelled_at_any_statement_is_completed(journals, name, monkeypatch):

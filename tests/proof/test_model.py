@@ -40,6 +40,7 @@ def test_no_schedule_breaks_an_invariant_of_the_design(sizes, dedup, worlds):
     assert len(found.came_from) > worlds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_a_design_that_breaks_one_rule_is_detected(mutant):
     found = search(mutant(dedup=True))

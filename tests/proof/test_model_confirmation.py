@@ -47,6 +47,7 @@ def test_no_schedule_breaks_an_invariant_of_the_design(workers, worlds):
     assert len(found.came_from) > worlds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_a_design_that_breaks_one_rule_is_detected(mutant):
     assert search(mutant()).broken == mutant.dies_by
@@ -56,6 +57,7 @@ def test_each_invariant_detects_a_mutant():
     assert {mutant.dies_by for mutant in MUTANTS} == {"C1", "C2", "C3", "C4", "C5"}
 
 
+@pytest.mark.slow
 def test_an_order_with_a_recorded_answer_can_be_confirmed_by_gets_alone(whole):
     """Whichever worker ended, and whenever."""
     tried = 0
@@ -255,6 +257,7 @@ async def test_a_journal_that_breaks_a_rule_is_detected_on_some_path(broken, pat
 # -- the code that asks ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_the_confirming_code_decides_as_the_model_in_every_world(whole):
     """A GET is answered as the service of that world would; who died before makes no difference."""
     steps = shortest(whole)

@@ -101,6 +101,7 @@ def test_the_same_seed_gives_the_same_schedule(scene):
     assert len({str(trace) for trace in traces[0]}) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("broken", "scene"), [(ExpectedAttemptIgnored, people_decide), (StatesIgnored, callers_come_and_go)]
 )

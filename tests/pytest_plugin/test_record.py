@@ -120,6 +120,7 @@ def test_the_service_of_the_environment_is_recorded(project, record, service, ca
     assert service.api_key not in cassette.read_text()
 
 
+@pytest.mark.slow
 def test_another_client_of_the_test_is_recorded_and_its_transport_closed_by_the_fixture(project, record, cassette):
     project.tests("""
         import pytest

@@ -81,6 +81,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 def test_an_invalid_argument_of_the_marker_is_named_and_no_secret_is_shown(project):
     project.tests(
         "import pytest\n"

@@ -82,6 +82,7 @@ def test_hide_finds_the_same_places_as_a_comparison_of_every_position(value, oth
     assert KnownValues(values).hide(text) == hide_by_comparing_every_position(text, values)
 
 
+@pytest.mark.slow
 @given(text=WRITTEN | PIECES)
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
 def test_letters_of_equals_a_search_of_single_characters(text):

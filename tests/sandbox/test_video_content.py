@@ -67,6 +67,7 @@ def test_the_size_follows_from_resolution_and_ratio_and_is_even(resolution, rati
     assert size_of(resolution, ratio) == size
 
 
+@pytest.mark.slow
 async def test_a_task_without_a_duration_has_the_first_duration_of_its_model(service, api):
     task_id = (await api.create(ratio="3:4")).json["id"]
     service.clock.advance(4)

@@ -307,6 +307,7 @@ async def test_cancelling_the_read_of_a_body_releases_the_response(transport: Di
         await service.quiet()
 
 
+@pytest.mark.slow
 @careful
 @pytest.mark.parametrize("debug", [False, True])
 async def test_an_unclosed_response_is_warned_about_once(

@@ -88,6 +88,7 @@ def revealed(texts: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 @pytest.mark.parametrize("is_create", [True, False], ids=["create", "read"])
@@ -142,6 +143,7 @@ async def test_the_refusal_of_a_proxy_shows_no_secret(secret, form, caplog):
         await transport.aclose()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer",
     [

@@ -351,6 +351,7 @@ def request_bytes(service: RawService | None) -> bytes:
     return b"" if data.startswith((b"\x16\x03", b"CONNECT ")) else data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for row in ROWS])
 async def test_what_is_known_of_a_create_that_failed(row: Row, certificate: Certificate, monkeypatch) -> None:
     if row.resolver is not None:

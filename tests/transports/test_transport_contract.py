@@ -232,6 +232,7 @@ def test_the_shipped_transports_pass_the_gate_themselves(tmp_path: Path) -> None
     assert all(transport.honours_gate for transport in [*made, ReplayTransport])
 
 
+@pytest.mark.slow
 def test_nothing_else_of_the_package_imports_it() -> None:
     graph = grimp.build_graph("vidgen_async")
     family = {name for name in graph.modules if "contract" in name}

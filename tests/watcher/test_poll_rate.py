@@ -14,6 +14,7 @@ def received(service, since: float, until: float) -> int:
     return sum(since < at <= until for at, _ in service.polls)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "interval", [1.0, *(pytest.param(seconds, marks=pytest.mark.needs_dev) for seconds in (0.25, 60.0))]
 )

@@ -157,6 +157,7 @@ async def test_a_task_that_is_watched_again_has_the_interval_of_the_new_listener
     assert service.times() == [0.0, 60.0]
 
 
+@pytest.mark.slow
 async def test_many_tasks_with_a_short_interval_are_not_late(watcher: Watcher, service: FakeService) -> None:
     """They raise the usual rate, to which late polls are limited."""
     ids = [f"t{n}" for n in range(60)]

@@ -288,6 +288,7 @@ def test_an_item_added_during_a_pause_is_due_at_its_end_and_shifts_no_other() ->
     assert schedule.lateness_last == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [600, 6_000])
 @pytest.mark.parametrize("freeze", [10.0, 45.0, 8 * 3600.0])
 def test_after_a_suspension_there_is_no_burst(freeze: float, count: int) -> None:
@@ -339,6 +340,7 @@ def test_a_new_item_does_not_wait_for_late_ones() -> None:
     assert 6_001 not in {item for _, item in drive(schedule, 90.0, 91.0)}
 
 
+@pytest.mark.slow
 def test_a_stream_of_new_items_delays_no_poll_for_long() -> None:
     schedule = Schedule(60.0, first_polls=32)
     for second in range(300):  # after a minute half of all polls, and a fifth at the end, are those of new items
@@ -349,6 +351,7 @@ def test_a_stream_of_new_items_delays_no_poll_for_long() -> None:
     assert schedule.lateness.most < 1.0
 
 
+@pytest.mark.slow
 def test_a_stream_of_items_that_end_after_few_polls_delays_no_poll_for_long() -> None:
     schedule = Schedule(60.0, first_polls=8)
     left: dict[int, int] = {}
@@ -366,6 +369,7 @@ def test_a_stream_of_items_that_end_after_few_polls_delays_no_poll_for_long() ->
     assert schedule.lateness.most < 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_short_stalls_delay_few_polls_and_omit_hardly_any(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - the same numbers in every run
@@ -388,6 +392,7 @@ def test_short_stalls_delay_few_polls_and_omit_hardly_any(seed: int) -> None:
     assert soonest(polls) >= interval
 
 
+@pytest.mark.slow
 def test_freezes_one_after_the_other_do_not_add_up_to_a_burst() -> None:
     schedule = make_schedule(6_000)
     polls = drive(schedule, 0.0, 59.0)

@@ -90,6 +90,7 @@ async def test_a_second_cancellation_while_tasks_are_removed_leaves_none_watched
     assert watcher.stats.tasks == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_cancelled", [False, True])
 async def test_a_watcher_closes_in_turns_and_every_waiter_gets_an_error(make_watcher, service, is_cancelled):
     watcher = make_watcher(first_polls=2 * MANY, concurrency=4)  # nearly all are due
@@ -167,6 +168,7 @@ async def test_all_waiters_of_one_task_are_notified_of_its_end_in_turns(make_wat
     assert growth.stop() <= MOST
 
 
+@pytest.mark.slow
 async def test_reading_outcomes_without_waiting_does_not_block_the_event_loop(make_watcher, service):
     watcher = make_watcher(first_polls=2 * MANY, concurrency=MANY)
     service.default = "completed"
