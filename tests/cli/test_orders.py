@@ -460,11 +460,16 @@ def test_an_empty_list_names_the_accounts_that_have_orders(here, service, uncert
     shown = " ".join(here("orders", "ls", "--account", "shop", "--state", "uncertain")[1].split())
     origin = service.base_url.removesuffix("/openapi/v1")
     assert shown.endswith(f"; it has orders of account 'default' at {origin}")
+    shown = here("orders", "ls", "--state", "abandoned")[1]
+    assert shown == f"no matching orders in the journal {journal_file()} for account 'default' at {origin}\n"
     for account in "abc":
         assert here(*BOAT, "good", "--account", account)[0] == 0
     shown = " ".join(here("orders", "ls", "--account", "shop")[1].split())
     names = ", ".join(f"account '{account}' at {origin}" for account in "abc")
     assert shown.endswith(f"; it has orders of {names}, others")
+    shown = " ".join(here("orders", "ls", "--account", "a", "--state", "queued")[1].split())
+    names = ", ".join(f"account {account!r} at {origin}" for account in ("b", "c", "default"))
+    assert shown.endswith(f"; it has orders of {names}")
 
 
 def test_an_uncertain_create_is_reported_once(here, service):

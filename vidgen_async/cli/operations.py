@@ -186,10 +186,12 @@ class CommandRun:
             raise OrderStateError(message, order_id=order_id)
         return order
 
-    async def describe_other_accounts(self) -> str:
-        """For an empty list: the other accounts and services that have orders in the journal, up to a few."""
-        found = await self.journal.accounts(MAX_ACCOUNTS + 1) if isinstance(self.journal, SqlJournal) else []
-        texts = [f"account {account!r} at {service}" for service, account in found]
+    async def describe_other_accounts(self, account: str) -> str:
+        """For an empty list of this account: which others have orders in the journal, here or at another service, up to
+        a few."""
+        found = await self.journal.accounts(MAX_ACCOUNTS + 2) if isinstance(self.journal, SqlJournal) else []
+        listed = (str(self.client.base_url.origin()), account)
+        texts = [f"account {name!r} at {service}" for service, name in found if (service, name) != listed]
         more = ["others"] if len(texts) > MAX_ACCOUNTS else []
         return ", ".join([*texts[:MAX_ACCOUNTS], *more])
 
