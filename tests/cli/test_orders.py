@@ -433,6 +433,14 @@ def test_an_abandoned_order_offers_only_adopt(here, uncertain):
         assert not error["message"].endswith(":")
 
 
+def test_the_reason_why_an_order_cannot_be_resent_is_the_only_one(here, uncertain):
+    here("orders", "abandon", uncertain, *WHY)
+    resend = ("orders", "resend", uncertain, "--expect-attempt", "1", "--yes", *WHY)
+    error = json.loads(here(*resend, "--json")[2])["error"]
+    assert error["message"] == f"order '{uncertain}' cannot be resent: it is abandoned."
+    assert error["commands"] == [f"vidgen orders adopt {uncertain} TASK_ID"]
+
+
 def test_commands_that_only_use_the_journal_need_no_key(here, service, uncertain, monkeypatch):
     monkeypatch.delenv("VIDGEN_API_KEY")
     assert listed(here("orders", "ls", "--state", "uncertain", "--json")[1]) == [uncertain]
