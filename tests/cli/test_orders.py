@@ -8,14 +8,19 @@ import shlex
 import sqlite3
 import uuid
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 
 import click
 import pytest
+from rich.console import Console
 
 from vidgen_async.cli.commands.orders import orders
 from vidgen_async.cli.options import order_ids
 from vidgen_async.cli.service_connection import journal_file
+from vidgen_async.cli.terminal.order_views import orders_table
+from vidgen_async.cli.terminal.result_output import show_on_terminal
 from vidgen_async.sandbox import Fault
+from vidgen_async.types.orders import Attempt, Order, OrderRef
 
 from .conftest import text_of
 
@@ -127,6 +132,22 @@ def test_with_uuids_the_list_is_a_table_at_80_columns(here, terminal, service):
         assert [line.split()[0] for line in lines if line[:8] == ids[0][:8]] == ids[: 2 if options else 4]
 
 
+@pytest.mark.parametrize(
+    ("after", "cause"), [(1, "the sender's session has ended"), (200, "no outcome by the deadline")]
+)
+def test_an_order_whose_process_ended_takes_one_line_at_80_columns(after, cause):
+    sent_at = datetime(2030, 1, 1, tzinfo=UTC)
+    ref = OrderRef(service="https://h", account="a", order_id="order-1187")
+    order = Order(ref=ref, idempotency_key="k", body=b'{"model": "gen-2.0"}', created_at=sent_at)
+    sending = order.with_attempt(Attempt(n=1, sent_at=sent_at, deadline_at=sent_at + timedelta(seconds=130)))
+    now = sent_at + timedelta(seconds=after)
+    console = Console(width=80, file=io.StringIO())
+    show_on_terminal(orders_table([sending.as_of(now, [1])], now, ""), console)
+    head, line = console.file.getvalue().splitlines()
+    assert head.split() == ["order", "state", "age", "model", "attempts", "cause"]
+    assert line.rstrip().endswith(cause)
+
+
 def test_the_list_fits_the_terminal(terminal, mixed):
     for width in (80, 120):
         code, shown = terminal("orders", "ls", width=width)
@@ -169,7 +190,8 @@ def test_an_adopted_task_belongs_to_the_order_and_its_video_can_be_saved(here, s
     code, out, _ = here("orders", "adopt", uncertain, task_id, "--by", "ann", "--reason", "same minute")
     assert (code, out) == (0, f"order {uncertain}: task {task_id}\n")
     shown = here("orders", "show", uncertain)[1]
-    assert "adopted by ann: same minute" in shown
+    (line,) = [line for line in shown.splitlines() if "adopt" in line]
+    assert re.fullmatch(r"attempt 2: +accepted, adopt by ann: same minute, [^,:]+ [0-9:]+( UTC)?", line), line
 
     code, out, _ = here("generate", "--resume", uncertain, "-o", "boat.mp4", "--poll-interval", "0.05")
     assert code == 0
