@@ -16,6 +16,8 @@ from vidgen_async.types.limits import Turn
 from vidgen_async.types.orders import Attempt, Evidence, Order, OrderRef, Permission
 
 try:
+    from psycopg.errors import InsufficientPrivilege
+
     from vidgen_async.journal.postgres.connection_string import describe, has_password
     from vidgen_async.journal.postgres.connections import Connections
     from vidgen_async.journal.postgres.session_lock import SessionLock
@@ -150,6 +152,9 @@ class PostgresJournal(SqlJournal):
 
     async def _write(self, operation: Callable[[Database], T], *locked: str) -> T:
         return await self._run(operation, locked)
+
+    def _has_no_right(self, error: JournalError) -> bool:
+        return isinstance(error.__cause__, InsufficientPrivilege)
 
     async def _run(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None) -> T:
         """Execute a transaction. If the caller is cancelled, it is executed completely or not at all."""

@@ -18,7 +18,7 @@ import psycopg
 from psycopg.rows import DictRow
 
 from vidgen_async.events import Event, report
-from vidgen_async.journal.postgres.connection_string import connect
+from vidgen_async.journal.postgres.connection_string import connect, describe_error
 from vidgen_async.journal.postgres.time_limit import time_limit
 
 logger = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ class SessionLock:
                 self._release = weakref.finalize(self, _close, self._connection, os.getpid())
             except (psycopg.Error, OSError, _UnusableError) as error:
                 self._retry_at = time.monotonic() + _PAUSE
-                self._report(" ".join(str(error).split()))
+                self._report(describe_error(error))
 
     def close(self) -> None:
         """Release the lock. It can be called several times."""

@@ -7,6 +7,7 @@ from typing import TypeAlias, TypeVar
 
 from attrs import evolve
 
+from vidgen_async.errors import JournalError
 from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, is_in_shard, is_listed, unknown_order_error
 from vidgen_async.journal.sql import queries
 from vidgen_async.journal.sql.queries import Database
@@ -54,6 +55,10 @@ class SqlJournal(ABC):
         Meanwhile nobody else writes to what is locked: nothing, all orders of a service, or those of a service and an
         account.
         """
+
+    def _has_no_right(self, error: JournalError) -> bool:
+        """Whether nothing was written because the user of the database may only read."""
+        return False
 
     @abstractmethod
     async def aclose(self) -> None:
@@ -223,12 +228,13 @@ class SqlJournal(ABC):
         return await self._read(operation)
 
     async def _read_page_as_of(self, read: Callable[[Database], _Page], now: datetime, *locked: str) -> _Page:
-        """Return the orders as of ``now``. Something is written only if a deadline has passed or a sender has ended."""
+        """Return the orders as of ``now``. What has changed since a deadline passed or a sender ended is recorded, if
+        the user of the database may write."""
 
         def look(db: Database) -> tuple[_Page, bool]:
             orders, until = read(db)
             updated = _as_of(db, orders, db.adjust(now))
-            return (orders, until), any(after is not before for before, after in zip(orders, updated, strict=True))
+            return (updated, until), any(after is not before for before, after in zip(orders, updated, strict=True))
 
         def write(db: Database) -> _Page:
             orders, until = read(db)
@@ -238,7 +244,12 @@ class SqlJournal(ABC):
             return updated, until
 
         page, has_changes = await self._read(look)
-        return await self._write(write, *locked) if has_changes else page
+        try:
+            return await self._write(write, *locked) if has_changes else page
+        except JournalError as error:
+            if not self._has_no_right(error):
+                raise
+            return page
 
 
 def _require_order(db: Database, ref: OrderRef) -> Order:
