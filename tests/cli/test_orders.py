@@ -397,14 +397,14 @@ def test_exported_cells_are_no_formulas_for_a_spreadsheet(here):
     assert row["order_id"] == "'=1+1"
 
 
-def test_a_file_that_is_not_a_journal_is_exit_code_2_and_nothing_is_sent(here, service, tmp_path):
+def test_a_file_that_is_not_a_journal_is_exit_code_3_and_nothing_is_sent(here, service, tmp_path):
     (tmp_path / "bad.db").write_bytes(b"this is not a database, whatever its name says")
     for command in (("orders", "ls"), ("orders", "resume", "o"), (*BOAT, "o")):
         code, out, err = here(*command, "--journal", "sqlite:///bad.db")
-        assert (code, out) == (2, ""), err
+        assert (code, out) == (3, ""), err
         assert "bad.db" in err
     code, out, err = here(*BOAT, "o", "--journal", "sqlite:///missing/orders.db")
-    assert (code, out) == (2, "")
+    assert (code, out) == (3, "")
     assert "there is no directory" in err
     assert service.creates == []
 
@@ -475,6 +475,13 @@ def test_commands_that_only_use_the_journal_need_no_key(here, service, uncertain
     code, _, err = here("orders", "abandon", uncertain, *WHY)
     assert code == 0, err
     assert len(service.creates) == 1
+
+
+def test_commands_that_only_use_the_journal_do_not_read_the_key(here, uncertain, monkeypatch):
+    for key in ("", "YOUR_API_KEY"):
+        monkeypatch.setenv("VIDGEN_API_KEY", key)
+        assert listed(here("orders", "ls", "--json")[1]) == [uncertain]
+        assert here("account")[0] == 2
 
 
 def test_commands_that_only_use_the_journal_need_the_base_url(here, uncertain, monkeypatch):
