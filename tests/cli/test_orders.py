@@ -514,3 +514,7 @@ def test_an_uncertain_create_is_reported_once(here, service):
     code, _, err = here(*BOAT, "order-1187")
     assert code == 5
     assert err.count("it is unknown whether the service accepted") == 1
+    assert err.count("closed the connection") == 1
+    (line,) = here("orders", "ls")[1].splitlines()[1:]
+    assert line.endswith("closed the connection without a response")
+    assert "may have received the request" in here("orders", "show", "order-1187")[1]

@@ -71,14 +71,14 @@ def _points(order: Order) -> str:
 
 
 def _cause(order: Order) -> str:
-    """The reason for the state of the order, if it needs one."""
+    """The reason for the state of the order, if it needs one, without what follows a semicolon."""
     if order.closing is not None and order.state is order.closing.state:
         return order.closing.reason
     if order.state is OrderState.ACCEPTED:
         return ""
     deciding = [attempt.evidence for attempt in order.attempts if state_of([attempt.outcome]) is order.state]
     evidence = deciding[-1] if deciding else None
-    return "" if evidence is None else _SHORT_CAUSES.get(evidence.cause, evidence.cause)
+    return "" if evidence is None else _SHORT_CAUSES.get(evidence.cause, evidence.cause.partition("; ")[0])
 
 
 def order_facts(order: Order, *, with_request: bool) -> Facts:
