@@ -510,7 +510,9 @@ async def test_a_user_who_may_only_read_sees_the_order_of_a_process_that_has_end
     execute(server, "CREATE ROLE viewer LOGIN")
     async with journals_of(server, "viewed", count=1) as (journal,):
         await sending(journal)
-    execute(server, "GRANT USAGE ON SCHEMA viewed TO viewer; GRANT SELECT ON ALL TABLES IN SCHEMA viewed TO viewer")
+    for role in ("viewer", "reader"):
+        execute(server, f"GRANT USAGE ON SCHEMA viewed TO {role}")
+        execute(server, f"GRANT SELECT ON ALL TABLES IN SCHEMA viewed TO {role}")
     async with journals_of(server, "viewed", count=1, user="viewer") as (viewer,):
         late = after(131)
         caplog.clear()
@@ -525,6 +527,9 @@ async def test_a_user_who_may_only_read_sees_the_order_of_a_process_that_has_end
                 ref_of(), Closing(state=OrderState.ABANDONED, at=late, reason="why"), [OrderState.UNCERTAIN]
             )
         assert not caught.value.may_be_temporary
+    async with journals_of(server, "viewed", count=1, user="reader") as (reader,):  # as after a failover
+        with pytest.raises(JournalError, match="the server accepts no changes"):
+            await reader.get(ref_of(), late)
     async with journals_of(server, "viewed", count=1) as (journal,):
         assert (await journal.get(ref_of(), late)).state is OrderState.UNCERTAIN
         assert execute(server, "SELECT count(*) FROM viewed.evidence") == [(1,)]
