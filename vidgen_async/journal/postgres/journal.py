@@ -43,7 +43,8 @@ class PostgresJournal(SqlJournal):
 
     The first attempt opens one more connection, which must be a direct one, for a lock that the process holds until
     :meth:`aclose`, and as long as an attempt of this journal has no outcome. If the lock of an attempt is not held any
-    more, the attempt is *uncertain* at once; without a lock it is *sending* until its deadline.
+    more, the attempt is *uncertain* at once; without a lock it is *sending* until its deadline. A user who may only
+    read gets the same state, which is not recorded.
 
     Args:
         dsn: ``postgresql://user:password@host/database``, or any connection string of libpq, which also reads its
