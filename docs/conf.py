@@ -41,8 +41,9 @@ nitpick_ignore_regex = [
     ("py:class", r"vidgen_async\.redaction\..*"),
     (
         "py:class",
-        r"vidgen_async\.(client\.context|orders\.(sending|results)|journal\.sql|cassette|sandbox|otel)\..*",
+        r"vidgen_async\.(client\.context|orders\.(sending|results)|cassette|sandbox|otel)\..*",
     ),
+    ("py:class", r"vidgen_async\.journal\.(sql|sqlite|postgres)\..*"),
     ("py:class", r"vidgen_async\.transports\.(base\.BaseResponse|direct\..*)"),
 ]
 

@@ -174,13 +174,18 @@ def row_of(order: Order) -> Row:
     """What a page shows of an order in the journal."""
     state = "not sent" if order.state == "queued" else order.state
     result = order.results[-1] if order.is_terminal else None
-    evidence = order.attempts[-1].evidence if order.attempts else None
+    refusals = [
+        attempt.evidence
+        for attempt in order.attempts
+        if attempt.evidence and attempt.outcome == "rejected"
+    ]
     if result:
         reason = result.failure_reason
-    elif evidence and evidence.status == 400:  # about this request
-        reason = evidence.cause
-    else:
-        reason = IN_LOG if state == "rejected" else None
+    elif state != "rejected":
+        reason = None
+    else:  # (an attempt after the refusal may be one that was not sent)
+        is_about_request = refusals[-1].status == 400
+        reason = refusals[-1].cause if is_about_request else IN_LOG
     return {
         "order": order.order_id,
         "prompt": json.loads(order.body)["prompt"],

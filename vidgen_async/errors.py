@@ -354,8 +354,8 @@ class JournalError(VidgenError):
 
     def __init__(self, message: str = "", *, advice: str = "", may_be_temporary: bool = False) -> None:
         super().__init__(message, advice=advice)
-        #: Whether the cause may be temporary or can be fixed without another path, such as a full disk or another
-        #: writer. False: the file is not a journal, or cannot be one.
+        #: Whether a later attempt may succeed, such as after a full disk or while another program was writing. False:
+        #: the file is damaged or is no journal, this user may not use it, or the database is not set up for one.
         self.may_be_temporary = may_be_temporary
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 from attrs import frozen
@@ -35,6 +36,11 @@ def find_blocks(language: str) -> Iterator[Block]:
         for match in FENCED.finditer(text):
             if match[1] == language:
                 yield Block(page, text.count("\n", 0, match.start(2)) + 1, match[2])
+
+
+def find_steps(page: str) -> list[str]:
+    """The blocks of shell commands within the numbered steps of a page."""
+    return [dedent(text) for text in re.findall(r"^   ```sh\n(.*?)^   ```$", PAGES[page], re.DOTALL | re.MULTILINE)]
 
 
 def find_program(marker: str) -> Block:

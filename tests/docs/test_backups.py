@@ -1,14 +1,12 @@
 """The page about backups: its programs and its commands, on files of SQLite."""
 
-import re
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
-from tests.docs.documentation import PAGES, run_program
+from tests.docs.documentation import find_steps, run_program
 from vidgen_async import Client, UncertainCreateError, VideoRequest
 from vidgen_async.sandbox import Sandbox
 
@@ -29,8 +27,8 @@ async def order(client: Client, order_id: str) -> str | None:
 
 def restore(directory: Path) -> None:
     """As the page shows it."""
-    (commands,) = re.findall(r"^   ```sh\n(.*?)^   ```", PAGES["docs/how-to/backups.md"], re.DOTALL | re.MULTILINE)
-    subprocess.run(["/bin/sh", "-eu", "-c", dedent(commands)], cwd=directory, check=True)  # noqa: S603 - the page's own
+    commands, _ = find_steps("docs/how-to/backups.md")
+    subprocess.run(["/bin/sh", "-eu", "-c", commands], cwd=directory, check=True)  # noqa: S603 - the page's own
 
 
 async def test_a_journal_in_use_is_copied(service, tmp_path):

@@ -1,13 +1,15 @@
 """The SQL and the program of docs/how-to/operations.md, on a server of their own."""
 
+import os
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import psycopg
 import pytest
 
-from tests.docs.documentation import find_blocks, run_program
+from tests.docs.documentation import find_blocks, find_steps, run_program
 from tests.postgres import PostgresServer, running_server
 from vidgen_async import Client, NotSentError, RejectedError, UncertainCreateError, VideoRequest
 from vidgen_async.journal.postgres import schema
@@ -156,26 +158,34 @@ async def test_the_queries_count_creates_and_find_tasks_that_have_not_ended(serv
     assert (account, order_id, task_id) == ("default", "lost", lost)
 
 
-async def test_a_restored_dump_is_the_same_journal(service, tables):
-    async with make_client(service, tables) as client:
+async def test_a_restored_dump_is_the_same_journal(service, tables, tmp_path):
+    execute(tables, "CREATE DATABASE shop")
+    async with make_client_of_database(service, tables, "shop") as client:
         task_id = await order(client, "order-1")
-    dump = run(tables, "pg_dump", "--dbname", tables.dsn, "--format", "custom", "--schema", "vidgen")
-    execute(tables, "CREATE DATABASE restored")
-    restored = tables.dsn.replace("/postgres?", "/restored?")
-    run(tables, "pg_restore", "--dbname", restored, stdin=dump)
-
-    journal = restored.replace("postgres@", "vidgen_worker@")
-    async with Client(service.api_key, base_url=service.base_url, journal=journal) as client:
-        assert await order(client, "order-1") == task_id
+        (dump,) = [block.text for block in find_blocks("sh") if "pg_dump" in block.text]
+        run_commands(tables, dump, tmp_path)
         assert await order(client, "order-2") not in (task_id, None)
-        assert [one.order_id for one in await client.orders.list()] == ["order-1", "order-2"]
+
+    _, restore = find_steps("docs/how-to/backups.md")
+    run_commands(tables, restore, tmp_path)
+
+    async with make_client_of_database(service, tables, "shop") as client:
+        assert [one.order_id for one in await client.orders.list()] == ["order-1"]
+        assert await order(client, "order-1") == task_id
     assert len(service.creates) == 2
 
 
-def run(server: PostgresServer, program: str, *arguments: str, stdin: bytes = b"") -> bytes:
-    """Run a program of PostgreSQL, and return what it wrote."""
-    command = [server.programs / program, *arguments]
-    return subprocess.run(command, input=stdin, stdout=subprocess.PIPE, check=True).stdout  # noqa: S603
+def make_client_of_database(service: Sandbox, server: PostgresServer, name: str) -> Client:
+    dsn = server.dsn.replace("/postgres?", f"/{name}?")
+    return Client(service.api_key, base_url=service.base_url, journal=dsn)
+
+
+def run_commands(server: PostgresServer, commands: str, directory: Path) -> None:
+    """Run commands of a page as the owner of the database."""
+    path = f"{server.programs}:{os.environ['PATH']}"
+    env = os.environ | {"PATH": path, "PGHOST": str(server.directory), "PGUSER": "postgres"}
+    command = ["/bin/sh", "-eu", "-c", commands]
+    subprocess.run(command, cwd=directory, env=env, stdout=subprocess.DEVNULL, check=True)  # noqa: S603 - the page's own
 
 
 @pytest.mark.filterwarnings("ignore:this client belongs to a sandbox")

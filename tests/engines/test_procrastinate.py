@@ -77,7 +77,8 @@ async def test_a_worker_killed_in_the_middle_of_a_create_leaves_one_post_and_a_f
     # The operator decides, and the product queues the video again.
     await operator.orders.adopt("order-1", str(service.creates[0].task_id))
     service.sandbox.clock.advance(4)
-    await defer(app, "order-1")
+    product = await workers.start(str(QUEUES / "procrastinate_order.py"), "order-1", "a boat")
+    assert await product.wait() == 0
     await until_status(app, "failed", "succeeded")
     assert len(service.creates) == 1
     assert (workers.directory / "order-1.mp4").read_bytes()[4:8] == b"ftyp"
@@ -87,8 +88,9 @@ async def test_a_worker_killed_after_the_receipt_is_replaced_by_one_that_gets_th
     app, start, service: Service, operator: Client, workers
 ):
     await defer(app, "order-1")
-    killed = await start()
+    killed = await start(VIDGEN_LOG="info")
     await service.until(lambda request: request.op == "videos.get")
+    await killed.until_logged("order 'order-1': attempt 1 is accepted")
     await killed.kill()
     service.sandbox.clock.advance(4)
 

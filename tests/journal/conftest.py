@@ -95,6 +95,16 @@ async def sending(journal: Journal, order_id: str = "o", *, now: datetime = NOW,
     return attempt
 
 
+class HeldLock:
+    """A lock that another thread of the parent process held when it was forked."""
+
+    def __enter__(self) -> None:
+        pytest.fail("this would wait for good")
+
+    def __exit__(self, *error: object) -> None:
+        """It is never held."""
+
+
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
     """A directory in memory if possible: no test here is about a loss of power, so commits need no disk."""

@@ -769,19 +769,42 @@ async def test_lone_surrogates_and_huge_numbers_do_not_prevent_recording_a_termi
     assert (await other.get(ref_of(), NOW)).is_terminal
 
 
-async def test_a_list_is_complete_if_another_client_closes_the_journal_meanwhile(journal, monkeypatch):
+async def get_after_deadline(journal: Journal) -> OrderState:
+    return (await journal.get(ref_of("first"), after(500))).state
+
+
+async def list_last(journal: Journal) -> list[str]:
+    return await listed_ids(journal, after="fourth")
+
+
+async def begin_second(journal: Journal) -> int:
+    return (await journal.begin(permission("second"))).n
+
+
+#: Operations that may have several transactions, with their results.
+LONG_OPERATIONS = {
+    listed_ids: ["first", "second", "third", "fourth", "fifth"],
+    list_last: ["fifth"],
+    get_after_deadline: OrderState.UNCERTAIN,
+    begin_second: 1,
+}
+
+
+@pytest.mark.parametrize(("operation", "result"), LONG_OPERATIONS.items())
+async def test_an_operation_is_completed_and_leaves_a_journal_closed_that_another_client_closes_meanwhile(
+    journal, monkeypatch, operation, result
+):
     monkeypatch.setattr("vidgen_async.journal.sql.journal.LIST_PAGE", 2)
-    names = [f"order-{number}" for number in range(20)]
-    for name in names:
+    await sending(journal, "first")
+    for name in ("second", "third", "fourth", "fifth"):
         await journal.intend(order_of(name))
 
-    listing = asyncio.ensure_future(journal.list(SERVICE, ACCOUNT, NOW))
+    operating = asyncio.ensure_future(operation(journal))
     await asyncio.sleep(0)
     await journal.aclose()
 
-    assert [order.order_id for order in await listing] == names
-    assert getattr(journal, "_thread", None) is None, "the file is closed"
-    assert getattr(journal, "_connections", None) is None, "the connections are closed"
+    assert await operating == result
+    assert getattr(journal, "_database", None) is None, "it is closed"
 
 
 async def test_terminal_orders_are_listed_apart_from_running_ones(journal, other):

@@ -21,6 +21,7 @@ from tests.journal.conftest import (
     DEADLINE,
     NOW,
     SERVICE,
+    HeldLock,
     accepted,
     order_of,
     permission,
@@ -185,24 +186,27 @@ class Proxy:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         from_server, to_server = await asyncio.open_unix_connection(self.server)
-        responses = asyncio.ensure_future(self._forward(from_server, writer))
+        responses = asyncio.ensure_future(self._forward(from_server, writer, writer))
         try:
-            await self._forward(reader, to_server)
-            responses.cancel()
+            await self._forward(reader, to_server, writer)
             if self.was_cut and self.is_forwarded:
-                await from_server.read(65536)  # the statement was executed
+                to_server.write_eof()
+                await responses  # until the server has executed everything
         finally:
             responses.cancel()
             for each in (writer, to_server):
                 each.close()
 
-    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client: asyncio.StreamWriter
+    ) -> None:
         while data := await reader.read(65536):
             is_cut = bool(self.cut_at) and self.cut_at in data
             if not self.is_lossy and (not is_cut or self.is_forwarded):
                 writer.write(data)
             if is_cut:
                 self.cut_at, self.was_cut = b"", True
+                client.close()
                 return
 
 
@@ -245,7 +249,7 @@ async def test_a_network_that_loses_everything_ends_the_operation_after_its_time
     await journal.intend(order_of())
     proxy.is_lossy = True
     with monkeypatch.context() as patch:
-        patch.setattr(journal._connections, "_time_limit", 0.1)
+        patch.setattr(journal._database, "_time_limit", 0.1)
         with pytest.raises(JournalError):
             await journal.begin(permission())
     proxy.is_lossy = False
@@ -281,7 +285,7 @@ async def test_a_transaction_that_exceeds_the_time_limit_is_not_repeated(journal
     for name in _SERVER_LIMITS:
         monkeypatch.setitem(_SERVER_LIMITS, name, 100)  # as if the server did not respond
     with monkeypatch.context() as patch:
-        patch.setattr(journal._connections, "_time_limit", 0.2)
+        patch.setattr(journal._database, "_time_limit", 0.2)
         with pytest.raises(JournalError, match=r"did not finish within 0\.2 s\. Nothing was written") as caught:
             await journal._write(wait, SERVICE, ACCOUNT)
     assert calls == [1]
@@ -619,8 +623,12 @@ async def test_a_user_whose_right_to_the_schema_was_revoked_is_not_told_to_resto
 async def test_a_forked_child_needs_a_journal_of_its_own(journal, monkeypatch):
     await journal.namespace("word")
     monkeypatch.setattr(os, "getpid", lambda: -1)
+    monkeypatch.setattr(journal, "_lock", HeldLock())
     with pytest.raises(JournalError, match="was forked"):
         await journal.namespace("word")
+    with pytest.raises(JournalError, match="was forked"):
+        await journal.begin(permission())
+    await journal.aclose()
     monkeypatch.undo()
 
 

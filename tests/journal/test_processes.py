@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.journal.conftest import ACCOUNT, NOW, SERVICE, accepted, order_of, ref_of, sending
+from tests.journal.conftest import ACCOUNT, NOW, SERVICE, HeldLock, accepted, order_of, ref_of, sending
 from vidgen_async.errors import JournalError
 from vidgen_async.journal import SqliteJournal
 from vidgen_async.types.orders import OrderState
@@ -150,6 +150,7 @@ def test_a_journal_used_before_a_fork_is_refused_in_the_child_and_works_in_the_p
     asyncio.run(sending(journal))
 
     async def in_the_child() -> bool:
+        journal._lock = HeldLock()
         with pytest.raises(JournalError, match="fork"):
             await journal.settle(ref_of(), 1, accepted())
         await journal.aclose()

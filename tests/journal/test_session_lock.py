@@ -28,7 +28,7 @@ from tests.journal.conftest import (
     ref_of,
     sending,
 )
-from vidgen_async import Client, UncertainCreateError
+from vidgen_async import Client, JournalError, UncertainCreateError
 from vidgen_async.journal import PostgresJournal
 from vidgen_async.journal.postgres import session_lock
 from vidgen_async.sandbox import Fault, Sandbox
@@ -177,7 +177,7 @@ async def test_a_sender_does_not_give_up_its_own_attempts(sender, end_sessions):
     assert (await sender.get(ref_of(), NOW + DEADLINE * 2)).state is OrderState.UNCERTAIN
 
 
-async def test_a_lost_lock_is_acquired_again_before_the_next_attempt(sender, other, end_sessions, sessions):
+async def test_a_lost_lock_is_connect_and_lockd_again_before_the_next_attempt(sender, other, end_sessions, sessions):
     await sending(sender, "a")
     end_sessions()
     await sending(sender, "b")
@@ -218,6 +218,15 @@ async def test_the_lock_is_released_after_an_outcome_that_is_stored_while_the_jo
     await asyncio.sleep(0)
     await sender.aclose()
     await settle
+    await wait_for_release(postgres)
+
+
+async def test_the_lock_is_released_after_a_begin_that_fails_while_the_journal_is_closed(sender, postgres):
+    begin = asyncio.ensure_future(sender.begin(permission("unknown")))
+    await asyncio.sleep(0)
+    await sender.aclose()
+    with pytest.raises(JournalError, match="no order 'unknown'"):
+        await begin
     await wait_for_release(postgres)
 
 
@@ -314,7 +323,7 @@ async def is_given_up_at_its_deadline(journal: PostgresJournal) -> bool:
     return states == [OrderState.SENDING, OrderState.UNCERTAIN]
 
 
-async def test_an_attempt_whose_lock_could_not_be_acquired_is_sending_until_its_deadline(
+async def test_an_attempt_whose_lock_could_not_be_connect_and_lockd_is_sending_until_its_deadline(
     sender, other, sessions, monkeypatch, caplog
 ):
     def refuse(lock: session_lock.SessionLock) -> None:
@@ -323,7 +332,7 @@ async def test_an_attempt_whose_lock_could_not_be_acquired_is_sending_until_its_
         raise psycopg.OperationalError(text)
 
     requests: list[session_lock.SessionLock] = []
-    monkeypatch.setattr(session_lock.SessionLock, "_acquire", refuse)
+    monkeypatch.setattr(session_lock.SessionLock, "_connect_and_lock", refuse)
     with caplog.at_level("INFO"):
         await sending(sender, "another")
         await sending(sender)
@@ -335,7 +344,25 @@ async def test_an_attempt_whose_lock_could_not_be_acquired_is_sending_until_its_
     assert record.error == "too many connections"
 
 
-async def test_behind_a_connection_pooler_no_lock_is_acquired(other, postgres, sessions):
+async def test_a_problem_is_reported_again_after_the_lock_was_held(sender, end_sessions, monkeypatch, caplog):
+    def refuse(lock: session_lock.SessionLock) -> None:
+        text = "too many connections"
+        raise psycopg.OperationalError(text)
+
+    monkeypatch.setattr(session_lock, "_PAUSE", 0.0)
+    with caplog.at_level("INFO"):
+        for number in range(2):
+            with monkeypatch.context() as patch:
+                patch.setattr(session_lock.SessionLock, "_connect_and_lock", refuse)
+                await sending(sender, f"without-{number}")
+                await sending(sender, f"still-without-{number}")
+            await sending(sender, f"with-{number}")
+            end_sessions()
+    records = [record for record in caplog.records if record.event_name == "journal.session_failed"]
+    assert len(records) == 2
+
+
+async def test_behind_a_connection_pooler_no_lock_is_connect_and_lockd(other, postgres, sessions):
     async with pooler(postgres) as dsn, open_journal(dsn) as journal:
         await sending(journal)
         assert sessions() == [None]

@@ -1,6 +1,7 @@
 """Failures of a journal in a file: the error states what happened to which file and what to do; nothing is changed."""
 
 import os
+import re
 import sqlite3
 import tempfile
 from collections.abc import Iterator
@@ -18,12 +19,13 @@ from vidgen_async.journal.sqlite.file import find_network_file_system
 from vidgen_async.types.orders import OrderState, TaskResult
 
 
-async def fails(journal: SqliteJournal, *words: str) -> None:
+async def fails(journal: SqliteJournal, *words: str, may_be_temporary: bool = False) -> None:
     """An operation raises JournalError with these words and the file's name in it."""
     with pytest.raises(JournalError) as caught:
         await journal.intend(order_of())
     for word in (str(journal._file.path), "Nothing was written", *words):
         assert word in str(caught.value)
+    assert caught.value.may_be_temporary is may_be_temporary
 
 
 @pytest.fixture
@@ -132,8 +134,9 @@ async def test_an_operation_on_a_full_disk_writes_nothing_and_can_be_retried(jou
     await journal.intend(order_of("a"))
     pages = "PRAGMA max_page_count = 1"  # no more than it has now
     await journal._run(lambda db: db.execute(pages).fetchone())
-    with pytest.raises(JournalError, match="disk is full"):
+    with pytest.raises(JournalError, match="disk is full") as caught:
         await journal.intend(order_of("b", body=b"x" * 100_000))
+    assert caught.value.may_be_temporary
     assert [order.order_id for order in await journal.list(SERVICE, ACCOUNT, NOW)] == ["a"]
     await journal.intend(order_of("b", body=b"x" * 100_000))
     assert len(await journal.list(SERVICE, ACCOUNT, NOW)) == 2
@@ -144,7 +147,7 @@ async def test_an_operation_on_a_locked_file_times_out_and_can_be_retried(open_f
     await journal.intend(order_of("a"))
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("BEGIN IMMEDIATE")
-        await fails(journal, "locked", "close that program")
+        await fails(journal, "locked", "close that program", may_be_temporary=True)
         db.execute("ROLLBACK")
     await journal.intend(order_of())
     assert len(await journal.list(SERVICE, ACCOUNT, NOW)) == 2
@@ -157,7 +160,7 @@ async def test_a_file_in_use_with_another_journal_mode_is_refused(open_file, pat
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("SELECT * FROM orders").fetchall()
-        await fails(journal, "locked")
+        await fails(journal, "locked", may_be_temporary=True)
     await journal.intend(order_of())
 
 
@@ -167,7 +170,7 @@ async def test_a_file_whose_unsafe_journal_mode_cannot_be_changed_is_refused(jou
             return super().execute("SELECT 'wal'" if "journal_mode" in sql else sql, *facts)
 
     monkeypatch.setattr(file, "LockedConnection", Stubborn)
-    await fails(journal, "journal mode 'wal'", "end that program")
+    await fails(journal, "journal mode 'wal'", "end that program", may_be_temporary=True)
 
 
 @pytest.fixture
@@ -213,7 +216,7 @@ async def test_a_file_that_is_deleted_or_moved_while_in_use_is_not_created_again
     await sending(journal)
     harm(path)
     for _ in range(2):
-        await fails(journal, "deleted or replaced", "put it back")
+        await fails(journal, "deleted or replaced", "put it back", may_be_temporary=True)
     with pytest.raises(JournalError, match="deleted"):
         await journal.settle(ref_of(), 1, accepted())
     assert not path.exists()
@@ -226,14 +229,14 @@ async def test_a_file_that_is_replaced_while_in_use_is_not_written(journal, open
     await elsewhere.intend(order_of("another"))
     await elsewhere.aclose()
     copy.replace(path)
-    await fails(journal, "deleted or replaced")
+    await fails(journal, "deleted or replaced", may_be_temporary=True)
     assert rows(path, "SELECT order_id FROM orders") == [("another",)]
 
 
 async def test_a_restored_file_is_used_again(journal, path):
     await sending(journal)
     path.rename(path.with_suffix(".old"))
-    await fails(journal, "put it back")
+    await fails(journal, "put it back", may_be_temporary=True)
     path.with_suffix(".old").rename(path)
     assert (await journal.settle(ref_of(), 1, accepted())).receipt.task_id == "task-1"
 
@@ -297,3 +300,10 @@ async def test_a_network_file_system_is_refused_unless_it_is_allowed(mounts, ope
 def test_an_invalid_path_is_refused_immediately(path):
     with pytest.raises(ConfigurationError, match="MemoryJournal"):
         SqliteJournal(path)
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), 1e9, True, "30", None])
+def test_a_timeout_that_is_no_number_of_seconds_is_refused_immediately(path, seconds):
+    message = re.escape(f"busy_timeout must be 0 to 86400 seconds: {seconds!r}")
+    with pytest.raises(ConfigurationError, match=message):
+        SqliteJournal(path, busy_timeout=seconds)

@@ -324,15 +324,15 @@ async def test_an_operation_succeeds_although_another_thread_closes_the_journal_
         is_being_closed = False
 
         @property
-        def _thread(self):
-            thread = self.stored
+        def _database(self):
+            database = self.stored
             if self.is_being_closed:
                 self.stored, self.is_being_closed = None, False
-            return thread
+            return database
 
-        @_thread.setter
-        def _thread(self, thread):
-            self.stored = thread
+        @_database.setter
+        def _database(self, database):
+            self.stored = database
 
     journal = ClosedAfterARead(path)
     await journal.intend(order_of())
@@ -356,7 +356,7 @@ async def test_pacing_reads_only_attempts_that_can_hold_a_slot(journal):
 
 
 async def test_the_pause_after_a_429_is_found_by_an_index(journal):
-    facts = {"service": SERVICE, "account": ACCOUNT, "since": 0, "latest": 0, "limit": 9}
+    facts = {"service": SERVICE, "account": ACCOUNT, "since": 0, "newest_at": 0, "limit": 9}
     plan = await journal._run(
         lambda db: [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {_COUNT_HELD_SLOTS}", facts)]
     )

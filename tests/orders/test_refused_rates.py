@@ -114,6 +114,18 @@ async def test_the_log_says_why_a_create_waits(make_orders, service, caplog):
     ]
 
 
+async def test_the_log_has_no_wait_that_it_would_round_to_zero(make_orders, service, clock, caplog):
+    caplog.set_level("INFO")
+    service.answers(lambda: refused(429), accepted)
+    with pytest.raises(RateLimitError):
+        await make_orders().create(VIDEO, order_id="o")
+    await clock.sleep(10.06)
+    await make_orders().create(VIDEO, order_id="o")
+
+    assert [post.at for post in service.posts] == [0, pytest.approx(10.1)]
+    assert [record for record in caplog.records if getattr(record, "event_name", "") == "order.paced"] == []
+
+
 @pytest.mark.parametrize(("value", "rest"), [("20", ["19.1"]), (None, ["9.1"]), ("0", [])])
 async def test_the_log_has_the_pause_of_a_create_that_max_wait_retries(
     make_orders, service, clock, caplog, value, rest

@@ -37,20 +37,20 @@ class Held:
         self.is_settling.set()
         return await super().settle(*outcome)
 
-    async def _run(self, *operation: Any) -> Any:
-        with self._clock.hold():
-            return await super()._run(*operation)
-
 
 class HeldJournal(Held, SqliteJournal):
     def __init__(self, path: Path, clock: VirtualClock) -> None:
         super().__init__(path, clock, busy_timeout=0.01)
 
+    async def _run(self, operation: Any) -> Any:
+        with self._clock.hold():
+            return await super()._run(operation)
+
 
 class HeldPostgresJournal(Held, PostgresJournal):
-    async def begin(self, permission: Any) -> Any:
-        with self._clock.hold():  # also while the lock of its session is taken
-            return await super().begin(permission)
+    async def _submit(self, submit: Any) -> Any:
+        with self._clock.hold():
+            return await super()._submit(submit)
 
 
 class StruckJournal(SqliteJournal):

@@ -122,7 +122,7 @@ def hosts(request: pytest.FixtureRequest, stack: AsyncExitStack, tmp_path: Path)
 
 
 async def test_four_hosts_use_the_whole_limit_fairly_and_never_exceed_it(hosts, stack):
-    limit, speed, windows = 40, 6, 3
+    limit, speed, windows = 40, 4, 3
     service = await stack.enter_async_context(Sandbox(speed=speed, submission_limit=limit, balance=10**9))
     base_url = await stack.enter_async_context(slow_network(URL(service.base_url).port))
     pacing = {"limit": limit, "window": WINDOW / speed}

@@ -44,17 +44,14 @@ __all__ = [
     "journal_from",
 ]
 
-_MODULES = {
-    "PostgresJournal": "vidgen_async.journal.postgres.journal",
-    "SqliteJournal": "vidgen_async.journal.sqlite.journal",
-}
+_PACKAGES = {"PostgresJournal": "postgres", "SqliteJournal": "sqlite"}
 
 
 def __getattr__(name: str) -> object:
-    if name not in _MODULES:
+    if name not in _PACKAGES:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message, name=name)
-    return getattr(import_module(_MODULES[name]), name)
+    return getattr(import_module(f"{__name__}.{_PACKAGES[name]}.journal"), name)
 
 
 def __dir__() -> list[str]:

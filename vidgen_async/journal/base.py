@@ -1,7 +1,7 @@
 """The interface of journals, in which orders are stored before they are sent.
 
-Every operation is one commit. Once it has returned, its changes are as durable as the journal promises; if it raised,
-nothing was written. Operations are atomic also if the caller is cancelled: carried out completely or not at all.
+Every operation is one commit. Once it has returned, its changes are as durable as the journal promises. Operations are
+atomic, also if they raise or the caller is cancelled: carried out completely or not at all.
 
 The times in arguments and in results are those of the caller's clock, also if the journal has a clock of its own.
 """
@@ -44,7 +44,8 @@ class RunningPage:
 class Journal(Protocol):
     """Stores orders and their attempts.
 
-    If an operation raises JournalError, it was not carried out.
+    An operation that raises JournalError was not carried out, unless the message says that its commit may have been.
+    Every operation can be repeated safely.
     """
 
     @property
@@ -178,8 +179,8 @@ class Journal(Protocol):
 
 def is_listed(order: Order, states: Collection[OrderState] | None, is_terminal: bool | None) -> bool:
     """Return whether the order is in one of ``states``, and has a task as ``is_terminal`` requires; None allows all."""
-    has_ended = is_terminal is None or (bool(order.task_ids) and order.is_terminal is is_terminal)
-    return has_ended and (states is None or order.state in states)
+    matches_terminal = is_terminal is None or (bool(order.task_ids) and order.is_terminal is is_terminal)
+    return matches_terminal and (states is None or order.state in states)
 
 
 def is_in_shard(task_id: str, shard: Shard | None) -> bool:

@@ -166,10 +166,9 @@ class MemoryJournal:
         """Do nothing: the orders remain readable."""
 
     def _require(self, ref: OrderRef) -> Order:
-        try:
-            return self._orders[ref]
-        except KeyError:
-            raise unknown_order_error(ref) from None
+        if (order := self._orders.get(ref)) is None:
+            raise unknown_order_error(ref)
+        return order
 
     def _read(self, ref: OrderRef, now: datetime) -> Order:
         order = self._orders[ref] = self._require(ref).as_of(now)

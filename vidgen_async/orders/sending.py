@@ -657,10 +657,11 @@ class Sender:
                 with suppress(TimeoutError):  # more slots may be free by then
                     await within(self._clock, RECHECK_INTERVAL, slots.released.wait)
             else:
-                message = "order %(order_id)r waits %(seconds).1f s: %(reason)s"
-                level, reason = _WAITS[turn.is_paused]
-                fields = {"order_id": ref.order_id, "seconds": turn.wait, "reason": reason}
-                report(logger, level, Event.ORDER_PACED, message, **fields)
+                if round(turn.wait, 1) > 0:
+                    message = "order %(order_id)r waits %(seconds).1f s: %(reason)s"
+                    level, reason = _WAITS[turn.is_paused]
+                    fields = {"order_id": ref.order_id, "seconds": turn.wait, "reason": reason}
+                    report(logger, level, Event.ORDER_PACED, message, **fields)
                 await self._clock.sleep(turn.wait)
 
     def _release_slot(self, send: SendProgress) -> None:

@@ -17,7 +17,7 @@ _VARIABLES = {"user": "PGUSER", "host": "PGHOST", "port": "PGPORT", "dbname": "P
 def connect(dsn: str, *, timeout: float, **options: str | int) -> psycopg.Connection[DictRow]:
     """Open a connection that begins no transaction by itself, and prepares no statement, because a connection pooler
     may execute the next transaction in another session. Texts are exchanged in UTF-8, whatever the environment or a
-    setting of the user says. Errors, and their tracebacks, do not have the password.
+    setting of the user says. Errors, and their tracebacks, do not contain the password.
 
     Args:
         dsn: The connection string.

@@ -1,32 +1,24 @@
 """Connections to PostgreSQL, each in a thread of its own, so that all journals share their operations."""
 
-import asyncio
-import re
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta
-from functools import lru_cache
-from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import TypeVar
 
 import psycopg
-from attrs import asdict, evolve, fields, has
 from psycopg import errors
-from psycopg.rows import DictRow
 
 from vidgen_async.errors import JournalError
 from vidgen_async.journal.postgres.connection_string import connect, describe_error
 from vidgen_async.journal.postgres.database_clock import DatabaseClock
+from vidgen_async.journal.postgres.pipeline import Connection, PipelinedDatabase, pipeline_mode, shifted
 from vidgen_async.journal.postgres.schema import VERSION, quoted, upgrade_statements
-from vidgen_async.journal.postgres.session_lock import ADD_SESSION, FIND_ENDED, SessionLock
-from vidgen_async.journal.postgres.time_limit import TimeLimitError, time_limit
-from vidgen_async.journal.sql.queries import Database, Rows
-from vidgen_async.types.orders import OrderRef
+from vidgen_async.journal.postgres.session_lock import SessionLock
+from vidgen_async.journal.postgres.time_limit import TimeLimitError, limit_time
+from vidgen_async.journal.sql.queries import Database
 
 T = TypeVar("T")
-_Connection: TypeAlias = psycopg.Connection[DictRow]
 
 #: The server's limits as parts of the time limit. The first that is exceeded has the most precise message.
 _SERVER_LIMITS = {"lock_timeout": 0.7, "statement_timeout": 0.8, "transaction_timeout": 0.9}
@@ -66,13 +58,9 @@ class Connections:
     not taken from a pool, whose errors do not say why the server could not be reached.
 
     Args:
-        dsn: The connection string.
         session_lock: The lock of the attempts that are recorded. It has a connection of its own, and is not released.
         name: The database, without its password, for messages.
-        schema: The PostgreSQL schema of the tables.
-        limit: Maximum number of connections.
-        time_limit: Seconds after which a transaction fails.
-        read_time: The clock of this machine.
+        dsn, schema, max_connections, time_limit, read_time: Those of the journal.
     """
 
     def __init__(
@@ -82,7 +70,7 @@ class Connections:
         *,
         name: str,
         schema: str,
-        limit: int,
+        max_connections: int,
         time_limit: float,
         read_time: Callable[[], float],
     ) -> None:
@@ -92,10 +80,10 @@ class Connections:
         self._time_limit = time_limit
         self._clock = DatabaseClock(read_time)
         self._local = threading.local()
-        self._open: set[_Connection] = set()
+        self._open: set[Connection] = set()
         self._is_schema_checked = False
         self._session_lock = session_lock
-        self._threads = ThreadPoolExecutor(limit, thread_name_prefix=f"journal {name}")
+        self._threads = ThreadPoolExecutor(max_connections, thread_name_prefix=f"journal {name}")
 
     def submit(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None) -> Future[T]:
         """Queue a transaction and return the future of its result, or of a JournalError.
@@ -110,26 +98,15 @@ class Connections:
         """Queue :meth:`SessionLock.hold`, which precedes every attempt."""
         return self._threads.submit(self._session_lock.hold)
 
-    async def aclose(self, release: Callable[[], None]) -> None:
-        """Wait until all queued transactions are completed, close all connections but that of the session lock, and
-        call ``release``, even if the caller is cancelled.
-
-        The thread that waits is not one of the event loop's default executor, which may be busy, or shut down already.
-        """
-        thread = ThreadPoolExecutor(1, thread_name_prefix=f"closing journal {self._name}")
-        closing = thread.submit(self._close, release)
-        thread.shutdown(wait=False)
-        await asyncio.shield(asyncio.wrap_future(closing))
-
-    def _close(self, release: Callable[[], None]) -> None:
+    def close(self) -> None:
+        """Wait until all queued transactions are completed, and close all connections but that of the session lock."""
         self._threads.shutdown()
         for connection in self._open:
             connection.close()
-        release()
 
     def _execute(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None) -> T:
         try:
-            connection: _Connection | None = getattr(self._local, "connection", None)
+            connection: Connection | None = getattr(self._local, "connection", None)
             if connection is not None and not connection.closed:
                 try:
                     return self._transact(connection, operation, locked)
@@ -144,7 +121,7 @@ class Connections:
             raise self._explain(error) from error
 
     def _transact(
-        self, connection: _Connection, operation: Callable[[Database], T], locked: tuple[str, ...] | None
+        self, connection: Connection, operation: Callable[[Database], T], locked: tuple[str, ...] | None
     ) -> T:
         """Execute one transaction and return the result of the operation.
 
@@ -155,17 +132,17 @@ class Connections:
         is_complete = False
         self._local.is_replicated = True
         try:
-            with time_limit(connection, self._time_limit):
+            with limit_time(connection, self._time_limit):
                 shift = self._clock.read_shift(connection)
-                with _rolled_back_on_error(connection), _pipeline(connection) as pipeline:
+                with _rolled_back_on_error(connection), pipeline_mode(connection) as pipeline:
                     # In a pipeline, statements are sent without waiting for the results of the previous ones.
                     # (connection.transaction() would wait for those of BEGIN and of COMMIT, and before COMMIT.)
                     connection.execute(_BEGIN_TO_READ if locked is None else _BEGIN_TO_WRITE)
                     self._set_up(connection)
                     self._lock(connection, locked or ())
                     session = self._session_lock.session
-                    result = operation(_PostgresDatabase(connection, pipeline, shift=shift, session=session))
-                    result = _shifted(result, -shift)  # in the clock of the caller
+                    result = operation(PipelinedDatabase(connection, pipeline, shift, session))
+                    result = shifted(result, -shift)  # in the clock of the caller
                     is_complete = True
                     connection.execute("COMMIT")
         except psycopg.OperationalError as error:
@@ -186,18 +163,17 @@ class Connections:
         if notice.source_function == "SyncRepWaitForLSN":
             self._local.is_replicated = False
 
-    def _lock(self, connection: _Connection, locked: tuple[str, ...]) -> None:
+    def _lock(self, connection: Connection, locked: tuple[str, ...]) -> None:
         """Wait until nobody else writes to what is locked, and lock it until the transaction ends."""
         if locked:
             service = f"vidgen {self._schema} {locked[0]}"
             kind = "" if len(locked) == 1 else "_shared"
             connection.execute(f"SELECT pg_advisory_xact_lock{kind}(hashtextextended(%s, 0))", (service,))
         if len(locked) > 1:
-            connection.execute(
-                "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", ("\n".join((service, *locked[1:])),)
-            )
+            account = "\n".join((service, *locked[1:]))
+            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (account,))
 
-    def _set_up(self, connection: _Connection) -> None:
+    def _set_up(self, connection: Connection) -> None:
         """Set what holds for the transaction only: behind a connection pooler the next one may use another session."""
         settings = {
             "search_path": quoted(self._schema),
@@ -213,7 +189,7 @@ class Connections:
         calls = ", ".join(["set_config(%s, %s, true)"] * len(settings))
         connection.execute(f"SELECT {calls}", [text for setting in settings.items() for text in setting])
 
-    def _connect(self) -> _Connection:
+    def _connect(self) -> Connection:
         """Open the connection of this thread, which replaces the one that it had.
 
         Raises:
@@ -227,7 +203,7 @@ class Connections:
         connection.add_notice_handler(self._handle_notice)
         connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # that of connection.transaction()
         try:
-            with time_limit(connection, self._time_limit):
+            with limit_time(connection, self._time_limit):
                 self._check_server(connection)
                 if not self._is_schema_checked:
                     self._check_schema(connection)
@@ -240,7 +216,7 @@ class Connections:
         self._clock.reset()  # after a failover, that of another server
         return connection
 
-    def _check_server(self, connection: _Connection) -> None:
+    def _check_server(self, connection: Connection) -> None:
         query = "SELECT pg_is_in_recovery() AS is_standby, current_setting('server_encoding') AS encoding"
         row = connection.execute(query).fetchone()
         if row and row["is_standby"]:
@@ -253,7 +229,7 @@ class Connections:
             )
             raise self._make_error(f"{problem}. Nothing was written")
 
-    def _check_schema(self, connection: _Connection) -> None:
+    def _check_schema(self, connection: Connection) -> None:
         """Create or upgrade the tables.
 
         Raises:
@@ -279,7 +255,7 @@ class Connections:
                 for statement in upgrade_statements(version):
                     connection.execute(statement)
 
-    def _read_version(self, connection: _Connection) -> int:
+    def _read_version(self, connection: Connection) -> int:
         # (to_regclass() does not see what was committed while this transaction waited for the lock.)
         exists = "SELECT FROM pg_catalog.pg_tables WHERE schemaname = %s AND tablename = 'version'"
         if connection.execute(exists, (self._schema,)).fetchone() is None:
@@ -298,92 +274,8 @@ class Connections:
         return JournalError(message, may_be_temporary=may_be_temporary)
 
 
-class _PostgresDatabase:
-    """Executes the statements that all SQL journals share."""
-
-    def __init__(
-        self,
-        connection: _Connection,
-        pipeline: psycopg.Pipeline,
-        *,
-        shift: timedelta,
-        session: int,
-    ) -> None:
-        self._connection = connection
-        self._pipeline = pipeline
-        self._shift = shift
-        self._session = session
-
-    def adjust(self, record: T) -> T:
-        return _shifted(record, self._shift)
-
-    def add_session(self, ref: OrderRef, n: int) -> None:
-        self.execute(ADD_SESSION, asdict(ref) | {"n": n, "session": self._session})
-
-    def find_ended(self, service: str, account: str, order_ids: Sequence[str]) -> Collection[tuple[str, int]]:
-        parameters = {"service": service, "account": account, "order_ids": order_ids, "session": self._session}
-        return {(row["order_id"], row["n"]) for row in self.execute(FIND_ENDED, parameters)}
-
-    def execute(self, statement: str, parameters: Mapping[str, object], /) -> Rows:
-        cursor = self._connection.execute(_translate(statement), parameters)
-        _flush(self._connection)
-        return _PostgresRows(cursor, self._pipeline)
-
-
-class _PostgresRows:
-    """The rows of a statement in a pipeline.
-
-    Fetching synchronizes the pipeline: until then, the server regards the transaction as active, and would not end one
-    whose process was stopped.
-    """
-
-    def __init__(self, cursor: psycopg.Cursor[DictRow], pipeline: psycopg.Pipeline) -> None:
-        self._cursor = cursor
-        self._pipeline = pipeline
-
-    def fetchone(self) -> DictRow | None:
-        self._synchronize()
-        return self._cursor.fetchone()
-
-    def fetchall(self) -> list[DictRow]:
-        self._synchronize()
-        return self._cursor.fetchall()
-
-    def __iter__(self) -> Iterator[DictRow]:
-        return iter(self.fetchall())
-
-    def _synchronize(self) -> None:
-        if self._cursor.pgresult is None:
-            self._pipeline.sync()
-
-
-def _shifted(value: T, shift: timedelta) -> T:
-    """Return a time, or records with all their times, moved by ``shift``."""
-    return cast("T", _move(value, shift)) if shift else value
-
-
-def _move(value: object, shift: timedelta) -> object:
-    if isinstance(value, datetime):
-        try:
-            return value + shift
-        except OverflowError:  # the first or the last date of the calendar, which stands for no limit
-            return value
-    if isinstance(value, list | tuple):
-        return type(value)(_move(item, shift) for item in value)
-    if not has(type(value)):
-        return value
-    record: Any = value
-    names = [field.name for field in fields(type(record))]
-    return evolve(record, **{name: _move(getattr(record, name), shift) for name in names})
-
-
-@lru_cache(maxsize=100)
-def _translate(statement: str) -> str:
-    return re.sub(r":(\w+)", r"%(\1)s", statement)
-
-
 @contextmanager
-def _rolled_back_on_error(connection: _Connection) -> Iterator[None]:
+def _rolled_back_on_error(connection: Connection) -> Iterator[None]:
     """Roll back the transaction that the ``with`` block has begun, if it raises."""
     try:
         yield
@@ -391,29 +283,3 @@ def _rolled_back_on_error(connection: _Connection) -> Iterator[None]:
         with suppress(psycopg.Error):  # the connection was lost
             connection.rollback()
         raise
-
-
-@contextmanager
-def _pipeline(connection: _Connection) -> Iterator[psycopg.Pipeline]:
-    """Use the pipeline mode, without the warning that psycopg logs in addition to an error."""
-    failure: psycopg.Error | None = None
-    try:
-        with connection.pipeline() as pipeline:
-            try:
-                yield pipeline
-            except psycopg.Error as error:
-                failure = error
-    finally:
-        if failure is not None:
-            raise failure
-
-
-def _flush(connection: _Connection) -> None:
-    """Send everything that was executed. In a pipeline, psycopg waits for the response to a statement with a large
-    parameter although it has not sent all of it."""
-    if connection.pgconn.flush():
-        with DefaultSelector() as selector:
-            selector.register(connection.fileno(), EVENT_READ | EVENT_WRITE)
-            while connection.pgconn.flush():
-                selector.select()
-                connection.pgconn.consume_input()

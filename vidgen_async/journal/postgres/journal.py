@@ -2,15 +2,15 @@
 
 import asyncio
 import os
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 from vidgen_async.errors import ConfigurationError, JournalError
 from vidgen_async.journal.postgres.schema import quoted_schema
-from vidgen_async.journal.sql.journal import SqlJournal
+from vidgen_async.journal.sql.journal import SqlJournal, check_seconds
 from vidgen_async.journal.sql.queries import Database
 from vidgen_async.types.limits import Turn
 from vidgen_async.types.orders import Attempt, Evidence, Order, OrderRef, Permission
@@ -28,10 +28,10 @@ except ImportError as error:  # pragma: no cover - the tests have it
 T = TypeVar("T")
 
 #: Seconds. A limit of the server that is rounded to 0 milliseconds would be none.
-_TIME_LIMITS = (0.01, 86400.0)
+_SHORTEST_TIME_LIMIT = 0.01
 
 
-class PostgresJournal(SqlJournal):
+class PostgresJournal(SqlJournal[Connections]):
     """Orders in a PostgreSQL database, for several hosts that share one account.
 
     Nothing is opened before the first operation. Completed operations survive a killed process and a crash of the
@@ -42,9 +42,9 @@ class PostgresJournal(SqlJournal):
     client without harm.
 
     The first attempt opens one more connection, which must be a direct one, for a lock that the process holds until
-    :meth:`aclose`, and as long as an attempt of this journal has no outcome. If the lock of an attempt is not held any
-    more, the attempt is *uncertain* at once; without a lock it is *sending* until its deadline. A user who may only
-    read gets the same state, which is not recorded.
+    :meth:`aclose`, and as long as an attempt of this journal has no outcome, because another client sends it or its
+    answer was not awaited. If the lock of an attempt is not held any more, the attempt is *uncertain* at once. Without
+    a lock it is *sending* until its deadline. A user who may only read gets the same state, which is not recorded.
 
     Args:
         dsn: ``postgresql://user:password@host/database``, or any connection string of libpq, which also reads its
@@ -58,8 +58,6 @@ class PostgresJournal(SqlJournal):
         ConfigurationError: The connection string or another argument is invalid.
     """
 
-    _name = ""  # so that repr() works if __init__ failed
-
     def __init__(
         self,
         dsn: str,
@@ -70,36 +68,28 @@ class PostgresJournal(SqlJournal):
         read_time: Callable[[], float] = time.time,
     ) -> None:
         quoted_schema(schema)
-        if not max_connections >= 1:
+        if not isinstance(max_connections, int) or isinstance(max_connections, bool) or max_connections < 1:
             message = f"max_connections must be 1 or more: {max_connections!r}"
             raise ConfigurationError(message)
-        shortest, longest = _TIME_LIMITS
-        if not shortest <= time_limit <= longest:
-            message = f"time_limit must be {shortest:g} to {longest:g} seconds: {time_limit!r}"
-            raise ConfigurationError(message)
-        self._name = describe(dsn)
+        check_seconds("time_limit", time_limit, shortest=_SHORTEST_TIME_LIMIT)
+        super().__init__(describe(dsn))
         self._dsn = dsn
         self.schema = schema
-        self._max_connections = max_connections
-        self._time_limit = time_limit
-        self._connections: Connections | None = None
+        self._connect = partial(
+            Connections,
+            dsn,
+            name=self.name,
+            schema=schema,
+            max_connections=max_connections,
+            time_limit=time_limit,
+            read_time=read_time,
+        )
         self._session_lock: SessionLock | None = None
         """Of this process. It outlives :meth:`aclose`: another client may still use the journal."""
         self._begins = 0
         """Number of calls of :meth:`begin` under way."""
         self._without_outcome: set[tuple[OrderRef, int]] = set()
         """The attempts that were begun by this journal and have no outcome yet: they need the lock."""
-        self._process = os.getpid()
-        self._lock = threading.Lock()
-        self._read_time = read_time
-
-    def __repr__(self) -> str:
-        return f"PostgresJournal({self._name!r})"
-
-    @property
-    def name(self) -> str:
-        """The database as a URL without password."""
-        return self._name
 
     @property
     def has_password(self) -> bool:
@@ -107,82 +97,56 @@ class PostgresJournal(SqlJournal):
         return has_password(self._dsn)
 
     async def begin(self, permission: Permission) -> Attempt | Order | Turn:
+        self._check_process()
         with self._lock:
             self._begins += 1
         try:
-            await self._submit(Connections.hold_session_lock)
-            begun = await super().begin(permission)
-            if isinstance(begun, Attempt):
-                self._without_outcome.add((permission.ref, begun.n))
+            async with self._closed_again():
+                await self._submit(Connections.hold_session_lock)
+                begun = await super().begin(permission)
+                if isinstance(begun, Attempt):
+                    self._without_outcome.add((permission.ref, begun.n))
         finally:
             with self._lock:
                 self._begins -= 1
-        if self._connections is None:
             self._release_session_lock()
         return begun
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         order = await super().settle(ref, n, evidence)
         self._without_outcome.discard((ref, n))
-        if self._connections is None:
-            self._release_session_lock()
+        self._release_session_lock()
         return order
 
-    async def aclose(self) -> None:
-        """Wait for the operations so far, then close all connections, even if the caller is cancelled.
+    def _open(self) -> Connections:
+        if self._session_lock is None or self._session_lock.process != os.getpid():
+            self._session_lock = SessionLock(self._dsn, name=self.name)
+            self._without_outcome.clear()  # those of the parent of this process
+        return self._connect(self._session_lock)
 
-        It can be called several times. An operation after that opens new connections. While an attempt of this journal
-        has no outcome, because another client sends it or its answer was not awaited, the connection of the lock stays
-        open, until the process ends at the latest.
-        """
-        self._times_closed += 1
-        with self._lock:
-            connections, self._connections = self._connections, None
-        if connections is not None and self._process == os.getpid():
-            await connections.aclose(self._release_session_lock)
+    async def _close(self, database: Connections) -> None:
+        def close() -> None:
+            database.close()
+            self._release_session_lock()
+
+        # Not in a thread of the event loop's default executor, which may be busy, or shut down already.
+        thread = ThreadPoolExecutor(1, thread_name_prefix=f"closing journal {self.name}")
+        closing = thread.submit(close)
+        thread.shutdown(wait=False)
+        await asyncio.shield(asyncio.wrap_future(closing))
 
     def _release_session_lock(self) -> None:
         """Release the lock if the journal is closed, unless an attempt depends on it."""
         with self._lock:  # so that no attempt begins meanwhile
-            is_used = self._connections is not None or self._begins or self._without_outcome
-            if self._session_lock is not None and not is_used and self._process == os.getpid():
+            is_used = self._database is not None or self._begins or self._without_outcome
+            if self._session_lock is not None and not is_used:
                 self._session_lock.close()
 
     async def _read(self, operation: Callable[[Database], T]) -> T:
-        return await self._run(operation, None)
+        return await self._submit(lambda connections: connections.submit(operation, None))
 
     async def _write(self, operation: Callable[[Database], T], *locked: str) -> T:
-        return await self._run(operation, locked)
+        return await self._submit(lambda connections: connections.submit(operation, locked))
 
     def _has_no_right(self, error: JournalError) -> bool:
         return isinstance(error.__cause__, InsufficientPrivilege)
-
-    async def _run(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None) -> T:
-        """Execute a transaction. If the caller is cancelled, it is executed completely or not at all."""
-        return await self._submit(lambda connections: connections.submit(operation, locked))
-
-    async def _submit(self, submit: Callable[[Connections], Future[T]]) -> T:
-        """Return the result of what is submitted to the threads of the connections."""
-        with self._lock:  # so that aclose cannot end the threads between these lines
-            if self._connections is None:
-                if self._session_lock is None or self._process != os.getpid():
-                    self._session_lock = SessionLock(self._dsn, name=self._name)
-                    self._without_outcome.clear()  # those of the parent of this process
-                self._process = os.getpid()
-                self._connections = Connections(
-                    self._dsn,
-                    self._session_lock,
-                    name=self._name,
-                    schema=self.schema,
-                    limit=self._max_connections,
-                    time_limit=self._time_limit,
-                    read_time=self._read_time,
-                )
-            elif self._process != os.getpid():
-                message = (
-                    f"the journal {self._name} could not be used: it was used before this process was forked; make a "
-                    "new client with a new journal after it. Nothing was written."
-                )
-                raise JournalError(message)
-            future = submit(self._connections)
-        return await asyncio.wrap_future(future)

@@ -144,7 +144,7 @@ def script(schema: str, *, user: str = "", version: int = 0) -> str:
         version: The version of the tables that exist; 0 if there are none.
 
     Raises:
-        ConfigurationError: A name is none of PostgreSQL.
+        ConfigurationError: A name is not a valid identifier.
     """
     name = quoted_schema(schema)
     statements = ["BEGIN"]
@@ -162,18 +162,18 @@ def script(schema: str, *, user: str = "", version: int = 0) -> str:
     return head + "\n".join(f"{dedent(statement).strip()};\n" for statement in statements)
 
 
-def quoted(identifier: str) -> str:
+def quoted(identifier: str, *, label: str = "a name") -> str:
     """Return the name as an identifier of SQL.
 
     Raises:
-        ConfigurationError: It is none: PostgreSQL would shorten or refuse it.
+        ConfigurationError: It is not a valid identifier: PostgreSQL would shorten or refuse it.
     """
     try:
         size = len(identifier.encode())
     except UnicodeEncodeError:  # a lone surrogate
         size = 0
     if not 0 < size <= _LONGEST_NAME or "\0" in identifier:
-        message = f"a name in PostgreSQL has 1 to {_LONGEST_NAME} bytes of UTF-8, without NUL: {identifier!r}"
+        message = f"{label} in PostgreSQL has 1 to {_LONGEST_NAME} bytes of UTF-8, without NUL: {identifier!r}"
         raise ConfigurationError(message)
     return '"' + identifier.replace('"', '""') + '"'
 
@@ -184,11 +184,7 @@ def quoted_schema(name: str) -> str:
     Raises:
         ConfigurationError: PostgreSQL refuses the name, or replaces it in a search path by that of the user.
     """
-    try:
-        identifier = quoted(name)
-    except ConfigurationError as error:
-        message = f"schema: {error.message}"
-        raise ConfigurationError(message) from None
+    identifier = quoted(name, label="schema: a name")
     if name == "$user" or name.startswith("pg_"):
         message = f"schema must not be $user or begin with pg_, which have a meaning in PostgreSQL: {name!r}"
         raise ConfigurationError(message)

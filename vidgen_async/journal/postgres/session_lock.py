@@ -19,7 +19,7 @@ from psycopg.rows import DictRow
 
 from vidgen_async.events import Event, report
 from vidgen_async.journal.postgres.connection_string import connect, describe_error
-from vidgen_async.journal.postgres.time_limit import time_limit
+from vidgen_async.journal.postgres.time_limit import limit_time
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ ADD_SESSION = f"""
     AND {_IS_HELD.format(session="CAST(:session AS bigint)")}
 """  # noqa: S608 - made of constants
 #: A journal makes no statement about its own attempts, nor about those without a session.
-FIND_ENDED = f"""
+FIND_ORPHANED = f"""
     SELECT order_id, n FROM attempts
     WHERE service = :service AND account = :account AND order_id = ANY(:order_ids)
     AND session IS NOT NULL AND session <> :session AND NOT {_IS_HELD.format(session="attempts.session")}
@@ -66,17 +66,14 @@ _SET_UP = """
 class SessionLock:
     """The lock of one journal in one process. It is acquired when an attempt is about to be recorded, and held until
     :meth:`close`, or until this object or the process ends. After a loss the same lock is acquired again.
-
-    Args:
-        dsn: The connection string.
-        name: The database, without its password, for messages.
     """
 
     def __init__(self, dsn: str, *, name: str) -> None:
         self.session = secrets.randbits(63)
+        self.process = os.getpid()
         self._dsn = dsn
         self._name = name
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()
         self._connection: psycopg.Connection[DictRow] | None = None
         self._release: weakref.finalize[..., SessionLock] | None = None
         self._retry_at = 0.0
@@ -91,12 +88,13 @@ class SessionLock:
         with self._mutex:
             if self._connection is not None and _is_alive(self._connection):
                 return
-            self._disconnect()
+            self.close()
             if time.monotonic() < self._retry_at:
                 return
             try:
-                self._connection = self._acquire()
-                self._release = weakref.finalize(self, _close, self._connection, os.getpid())
+                self._connection = self._connect_and_lock()
+                self._release = weakref.finalize(self, _close, self._connection, self.process)
+                self._last_problem = ""
             except (psycopg.Error, OSError, _UnusableError) as error:
                 self._retry_at = time.monotonic() + _PAUSE
                 self._report(describe_error(error))
@@ -104,9 +102,11 @@ class SessionLock:
     def close(self) -> None:
         """Release the lock. It can be called several times."""
         with self._mutex:
-            self._disconnect()
+            release, self._connection, self._release = self._release, None, None
+            if release is not None:
+                release()
 
-    def _acquire(self) -> psycopg.Connection[DictRow]:
+    def _connect_and_lock(self) -> psycopg.Connection[DictRow]:
         connection = connect(
             self._dsn,
             timeout=_TIME_LIMIT,
@@ -118,7 +118,7 @@ class SessionLock:
             keepalives_count=3,
         )
         try:
-            with time_limit(connection, _TIME_LIMIT):
+            with limit_time(connection, _TIME_LIMIT):
                 row = connection.execute("SELECT pg_backend_pid() AS pid, pg_is_in_recovery() AS is_standby").fetchone()
                 # Nothing of the session may be changed before this is known: other clients of a pooler would use it.
                 if row != {"pid": connection.info.backend_pid, "is_standby": False}:
@@ -133,11 +133,6 @@ class SessionLock:
             connection.close()
             raise
         return connection
-
-    def _disconnect(self) -> None:
-        release, self._connection, self._release = self._release, None, None
-        if release is not None:
-            release()
 
     def _report(self, problem: str) -> None:
         if problem != self._last_problem:
@@ -165,7 +160,7 @@ def _is_alive(connection: psycopg.Connection[DictRow]) -> bool:
         with selectors.DefaultSelector() as selector:
             selector.register(connection.fileno(), selectors.EVENT_READ)
             if selector.select(timeout=0):
-                with time_limit(connection, _TIME_LIMIT):
+                with limit_time(connection, _TIME_LIMIT):
                     connection.execute("SELECT 1")
     except (psycopg.Error, OSError):
         return False

@@ -15,11 +15,11 @@ class TimeLimitError(psycopg.OperationalError):
 
 
 @contextmanager
-def time_limit(connection: psycopg.Connection[Any], seconds: float) -> Iterator[None]:
+def limit_time(connection: psycopg.Connection[Any], seconds: float) -> Iterator[None]:
     """Disconnect after ``seconds``, also if the network loses everything that is sent.
 
     Raises:
-        TimeLimitError: It did so.
+        TimeLimitError: The block took longer; the connection is closed.
     """
     is_over = threading.Event()
     # The descriptor of the connection itself could be that of another file by then.

@@ -1,13 +1,18 @@
 """The operations of a journal in an SQL database, whichever database it is."""
 
+import asyncio
+import os
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from attrs import evolve
 
-from vidgen_async.errors import JournalError
+from vidgen_async.errors import ConfigurationError, JournalError
 from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, is_in_shard, is_listed, unknown_order_error
 from vidgen_async.journal.sql import queries
 from vidgen_async.journal.sql.queries import Database
@@ -24,6 +29,7 @@ from vidgen_async.types.orders import (
     TaskResult,
 )
 
+D = TypeVar("D")
 T = TypeVar("T")
 _Page: TypeAlias = tuple[Sequence[Order], int | None]
 """Orders, and the last id of their page; None if it is the last page."""
@@ -32,15 +38,35 @@ _Page: TypeAlias = tuple[Sequence[Order], int | None]
 LIST_PAGE = 250
 
 
-class SqlJournal(ABC):
-    """Orders in an SQL database: each operation is one transaction.
+class SqlJournal(ABC, Generic[D]):
+    """Orders in an SQL database, which the first operation opens: each operation is one transaction.
 
-    A subclass executes the transactions. If the caller is cancelled, it executes them completely or not at all.
+    A subclass executes the transactions in threads of an open database ``D``. If the caller is cancelled, it executes
+    them completely or not at all.
     """
 
     durable = True
-    _times_closed = 0
-    """Number of calls of :meth:`aclose`."""
+    name = ""  # so that repr() works if __init__ failed
+    """The path of the file, or the database as a URL without password."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._lock = threading.Lock()
+        self._database: D | None = None
+        self._process = os.getpid()
+        self._times_closed = 0
+        """Number of calls of :meth:`aclose`."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    @abstractmethod
+    def _open(self) -> D:
+        """Start the threads that execute transactions."""
+
+    @abstractmethod
+    async def _close(self, database: D) -> None:
+        """Complete what was submitted and release all resources, even if the caller is cancelled."""
 
     @abstractmethod
     async def _read(self, operation: Callable[[Database], T]) -> T:
@@ -57,12 +83,44 @@ class SqlJournal(ABC):
         """
 
     def _has_no_right(self, error: JournalError) -> bool:
-        """Whether nothing was written because the user of the database may only read."""
+        """Return whether nothing was written because the user of the database may only read."""
         return False
 
-    @abstractmethod
     async def aclose(self) -> None:
-        """Complete the operations so far and release all resources."""
+        """Wait for the operations so far, then release all resources, even if the caller is cancelled.
+
+        It can be called several times. An operation after that opens the database again.
+        """
+        self._times_closed += 1
+        if self._is_used_by_parent():
+            return
+        with self._lock:
+            database, self._database = self._database, None
+        if database is not None:
+            await self._close(database)
+
+    async def _submit(self, submit: Callable[[D], Future[T]]) -> T:
+        """Return the result of what is submitted to the threads of the database, which is opened if it is closed."""
+        self._check_process()
+        with self._lock:  # so that aclose cannot end the threads between these lines
+            if self._database is None:
+                self._process = os.getpid()  # first, because it is read without the lock
+                self._database = self._open()
+            future = submit(self._database)
+        return await asyncio.wrap_future(future)
+
+    def _check_process(self) -> None:
+        if self._is_used_by_parent():
+            message = (
+                f"the journal {self.name} could not be used: it was used before this process was forked; make a new "
+                "client with a new journal after the fork. Nothing was written."
+            )
+            raise JournalError(message)
+
+    def _is_used_by_parent(self) -> bool:
+        """Return whether this is a forked child of the process that uses the journal: it must not wait for the lock,
+        which another thread of the parent may have held."""
+        return self._database is not None and self._process != os.getpid()
 
     async def namespace(self, proposed: str) -> str:
         return await self._write(lambda db: queries.read_namespace(db, proposed))
@@ -149,10 +207,10 @@ class SqlJournal(ABC):
         return await self._read(lambda db: queries.read_owner(db, ref, task_id))
 
     async def record(self, service: str, results: Iterable[TaskResult]) -> None:
-        stored = list(results)
+        batch = list(results)
 
         def operation(db: Database) -> None:
-            queries.add_results(db, service, [db.adjust(result) for result in stored])
+            queries.add_results(db, service, [db.adjust(result) for result in batch])
 
         # A receipt of the task, of any account, that is being stored meanwhile counts for the stage of its order.
         await self._write(operation, service)
@@ -162,7 +220,8 @@ class SqlJournal(ABC):
             order = queries.read_order(db, ref)
             return [] if order is None else [order], None
 
-        orders, _ = await self._read_page_as_of(read, now, ref.service, ref.account)
+        async with self._closed_again():
+            orders, _ = await self._read_page_as_of(read, now, ref.service, ref.account)
         return orders[0] if orders else None
 
     async def list(
@@ -178,11 +237,10 @@ class SqlJournal(ABC):
         limit: int | None = None,
         newest_first: bool = False,
     ) -> list[Order]:
-        wanted = None if states is None else frozenset(states)
         which = queries.OrderFilter(
             service=service,
             account=account,
-            states=wanted,
+            states=states,
             is_terminal=is_terminal,
             since=since,
             newest_first=newest_first,
@@ -194,19 +252,26 @@ class SqlJournal(ABC):
             return queries.read_orders(db, service, account, rows), rows[-1] if len(rows) == size else None
 
         listed: list[Order] = []
-        row = None if after is None else await self._find_row(service, account, after)
-        times_closed = self._times_closed
-        try:
+        async with self._closed_again():
+            row = None if after is None else await self._find_row(service, account, after)
             while limit is None or len(listed) < limit:
                 orders, row = await self._read_page_as_of(read, now, service, account)
                 orders = orders[::-1] if newest_first else orders
-                listed += [order for order in orders if is_listed(order, wanted, is_terminal)]
+                listed += [order for order in orders if is_listed(order, states, is_terminal)]
                 if row is None:
                     break
-        finally:
-            if times_closed != self._times_closed:  # these pages have opened it again; other clients can do so too
-                await self.aclose()
         return listed
+
+    @asynccontextmanager
+    async def _closed_again(self) -> AsyncIterator[None]:
+        """Close the journal after several transactions during which it was closed: the later ones have opened it again,
+        and other clients can do so too."""
+        times_closed = self._times_closed
+        try:
+            yield
+        finally:
+            if times_closed != self._times_closed:
+                await self.aclose()
 
     async def _find_row(self, service: str, account: str, order_id: str) -> int:
         ref = OrderRef(service=service, account=account, order_id=order_id)
@@ -231,25 +296,32 @@ class SqlJournal(ABC):
         """Return the orders as of ``now``. What has changed since a deadline passed or a sender ended is recorded, if
         the user of the database may write."""
 
-        def look(db: Database) -> tuple[_Page, bool]:
+        def read_as_of(db: Database) -> tuple[_Page, list[tuple[Order, Order]]]:
             orders, until = read(db)
             updated = _as_of(db, orders, db.adjust(now))
-            return (updated, until), any(after is not before for before, after in zip(orders, updated, strict=True))
+            pairs = zip(orders, updated, strict=True)
+            return (updated, until), [(before, after) for before, after in pairs if after is not before]
 
         def write(db: Database) -> _Page:
-            orders, until = read(db)
-            updated = _as_of(db, orders, db.adjust(now))
-            for before, after in zip(orders, updated, strict=True):
+            page, changes = read_as_of(db)
+            for before, after in changes:
                 queries.add_evidence(db, before, after)
-            return updated, until
+            return page
 
-        page, has_changes = await self._read(look)
+        page, changes = await self._read(read_as_of)
         try:
-            return await self._write(write, *locked) if has_changes else page
+            return await self._write(write, *locked) if changes else page
         except JournalError as error:
             if not self._has_no_right(error):
                 raise
             return page
+
+
+def check_seconds(name: str, value: object, *, shortest: float) -> None:
+    """Raise ConfigurationError if the argument is no number of seconds from ``shortest`` to a day."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not shortest <= value <= 86400:
+        message = f"{name} must be {shortest:g} to 86400 seconds: {value!r}"
+        raise ConfigurationError(message)
 
 
 def _require_order(db: Database, ref: OrderRef) -> Order:
@@ -271,5 +343,5 @@ def _as_of(db: Database, orders: Sequence[Order], now: datetime) -> Sequence[Ord
     if not sending:
         return orders
     ref = sending[0].ref
-    ended = db.find_ended(ref.service, ref.account, [order.order_id for order in sending])
+    ended = db.find_orphaned(ref.service, ref.account, [order.order_id for order in sending])
     return [order.as_of(now, [n for order_id, n in ended if order_id == order.order_id]) for order in orders]

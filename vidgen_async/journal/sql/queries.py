@@ -57,7 +57,7 @@ class Database(Protocol):
         """Record who sends the attempt, if other processes can detect that its sender has ended."""
         ...
 
-    def find_ended(self, service: str, account: str, order_ids: Sequence[str]) -> Collection[tuple[str, int]]:
+    def find_orphaned(self, service: str, account: str, order_ids: Sequence[str]) -> Collection[tuple[str, int]]:
         """Return the attempts of these orders whose senders are known to have ended, as order ids and numbers."""
         ...
 
@@ -90,7 +90,7 @@ _ADD_ATTEMPT = _insert("attempts", *_REF, *_COLUMNS[Attempt], "counted_at")
 _ADD_EVIDENCE = _insert("evidence", *_REF, "n", *_COLUMNS[Evidence])
 _ADD_CANDIDATE = _insert("candidates", *_REF, "task_id") + " ON CONFLICT DO NOTHING"
 _ADD_CLOSING = _insert("closings", *_REF, *_COLUMNS[Closing])
-_IS_CANDIDATE = f"""
+_IS_CANDIDATE_ELSEWHERE = f"""
     SELECT 1 FROM candidates
     {_OF_ACCOUNT.format("candidates")} AND task_id = :task_id AND order_id <> :order_id LIMIT 1
 """  # noqa: S608 - made of constants
@@ -152,11 +152,11 @@ _RUNNING = f"""
     {_OF_ACCOUNT.format("evidence")} AND id > :after AND id <= :until
     AND outcome = 'accepted' AND task_id <> '' AND {_NOT_ENDED} ORDER BY id
 """  # noqa: S608 - made of constants
-_LAST_ID = 2**63 - 1
+_MAX_BIGINT = 2**63 - 1
 # The state of an order is computed from what is known about its attempts. It is stored too, so that a list need not
 # compute that of every order; an accepted order whose tasks are all terminal is in a stage of its own.
-_ENDED = "ended"
-_STAGES = frozenset({*OrderState, _ENDED})
+_TERMINAL = "ended"
+_STAGES = frozenset({*OrderState, _TERMINAL})
 _SET_STAGE = f"""
     UPDATE orders SET stage = CASE
         WHEN :state = 'accepted' AND NOT EXISTS (
@@ -174,7 +174,7 @@ _SET_STAGE_OF_TASK = f"""
 _COUNT_HELD_SLOTS = f"""
     SELECT count(*) AS used, (
         SELECT max(retry_at) FROM evidence
-        {_OF_ACCOUNT.format("evidence")} AND retry_at > :since AND at <= :latest
+        {_OF_ACCOUNT.format("evidence")} AND retry_at > :since AND at <= :newest_at
     ) AS retry_at
     FROM (SELECT 1 FROM attempts {_OF_ACCOUNT.format("attempts")} AND counted_at > :since LIMIT :limit) AS held
 """  # noqa: S608 - made of constants
@@ -218,9 +218,9 @@ class OrderFilter:
         if self.states is not None:
             # A deadline that has passed changes only the state of orders that are being sent.
             stages = {*self.states, OrderState.SENDING}
-            stages |= {_ENDED} if OrderState.ACCEPTED in stages else set()
+            stages |= {_TERMINAL} if OrderState.ACCEPTED in stages else set()
         if self.is_terminal is not None:
-            stages &= {_ENDED if self.is_terminal else OrderState.ACCEPTED}
+            stages &= {_TERMINAL if self.is_terminal else OrderState.ACCEPTED}
         return stages
 
 
@@ -229,8 +229,8 @@ def find_orders(db: Database, which: OrderFilter, after: int | None, size: int) 
     parameters = {
         "service": which.service,
         "account": which.account,
-        "after": after if after is not None else _LAST_ID if which.newest_first else 0,
-        "since": _micros(which.since) if which.since is not None else -_LAST_ID,
+        "after": after if after is not None else _MAX_BIGINT if which.newest_first else 0,
+        "since": _micros(which.since) if which.since is not None else -_MAX_BIGINT,
         "size": size,
     }
     query = _NEWEST if which.newest_first else _OLDEST
@@ -265,7 +265,7 @@ def read_orders(db: Database, service: str, account: str, rows: Sequence[int]) -
 
 def read_running(db: Database, service: str, account: str, after: int, until: int | None) -> list[RunningTask]:
     """Return the account's tasks of the page that are not known to be terminal."""
-    last = _LAST_ID if until is None else until
+    last = _MAX_BIGINT if until is None else until
     parameters = {"service": service, "account": account, "after": after, "until": last}
     return [
         RunningTask(task_id=row["task_id"], order_id=row["order_id"], accepted_at=_at(row["at"]))
@@ -313,8 +313,8 @@ def read_turn(db: Database, service: str, account: str, pacing: Pacing, now: dat
     counted while there are fewer than the limit. Times in the future, after the clock was set back, are corrected."""
     since = _micros(now - timedelta(seconds=pacing.window) - SLOT_MARGIN)
     parameters = {"service": service, "account": account, "since": since}
-    latest = _micros(now + SET_BACK)
-    row = db.execute(_COUNT_HELD_SLOTS, parameters | {"latest": latest, "limit": pacing.limit}).fetchone()
+    newest_at = _micros(now + SET_BACK)
+    row = db.execute(_COUNT_HELD_SLOTS, parameters | {"newest_at": newest_at, "limit": pacing.limit}).fetchone()
     retry_at = _optional_at(row["retry_at"])
     if row["used"] < pacing.limit:
         return Turn(pacing.limit - row["used"], 0.0).with_pause(retry_at, now)
@@ -354,6 +354,7 @@ def add_evidence(db: Database, before: Order, after: Order) -> Order:
             for candidate in new.evidence.candidates:
                 db.execute(_ADD_CANDIDATE, attempt | {"task_id": escape_text(candidate)})
     if after is not before:
+        # Also if a repeated settle adds nothing: only a commit that writes waits for a synchronous standby.
         store_stage(db, after)
     return after
 
@@ -379,7 +380,8 @@ def add_results(db: Database, service: str, results: Iterable[TaskResult]) -> No
 def is_claimed(db: Database, ref: OrderRef, task_id: str) -> bool:
     """Return whether the task is a candidate of another order of the account, or the receipt of another order."""
     parameters = asdict(ref) | {"task_id": escape_text(task_id)}
-    return db.execute(_IS_CANDIDATE, parameters).fetchone() is not None or read_owner(db, ref, task_id) is not None
+    candidate = db.execute(_IS_CANDIDATE_ELSEWHERE, parameters).fetchone()
+    return candidate is not None or read_owner(db, ref, task_id) is not None
 
 
 def _attempt(row: Row) -> Attempt:

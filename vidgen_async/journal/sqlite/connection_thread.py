@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -31,7 +30,6 @@ class ConnectionThread:
     """
 
     def __init__(self, file: JournalFile) -> None:
-        self.process = os.getpid()
         self._file = file
         self._queue: SimpleQueue[tuple[_Operation[Any], Future[Any]] | None] = SimpleQueue()
         self._is_locked = False

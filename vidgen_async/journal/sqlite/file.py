@@ -35,20 +35,24 @@ _DAMAGED = (
     "it is damaged; check the account before you order anything with a new file or a restored backup: orders that are "
     "missing in that file would be sent again"
 )
+_CANNOT_BE_OPENED = (
+    "it cannot be opened; it must be a file that this user may read and write, in a directory where this user may "
+    "create files"
+)
+_NOT_A_JOURNAL = "it is not a journal; give the path of a journal, or of a file that does not exist yet"
+#: What no later attempt changes. Any other cause may be temporary.
+_PERMANENT = frozenset({_NOT_WRITABLE, _DAMAGED, _CANNOT_BE_OPENED, _NOT_A_JOURNAL})
 _MEANINGS = {
     sqlite3.SQLITE_BUSY: "another program has locked it; close that program, or wait until it has finished, then retry",
     sqlite3.SQLITE_READONLY: _NOT_WRITABLE,
     sqlite3.SQLITE_PERM: _NOT_WRITABLE,
-    sqlite3.SQLITE_CANTOPEN: (
-        "it cannot be opened; it must be a file that this user may read and write, in a directory where this user may "
-        "create files"
-    ),
+    sqlite3.SQLITE_CANTOPEN: _CANNOT_BE_OPENED,
     sqlite3.SQLITE_FULL: _DISK_FULL,
     sqlite3.SQLITE_IOERR: (
         "the disk failed; check whether it is full, over its quota or disconnected, and whether the files beside the "
         "journal are writable, then retry"
     ),
-    sqlite3.SQLITE_NOTADB: "it is not a journal; give the path of a journal, or of a file that does not exist yet",
+    sqlite3.SQLITE_NOTADB: _NOT_A_JOURNAL,
     sqlite3.SQLITE_CORRUPT: _DAMAGED,
     sqlite3.SQLITE_ERROR: _DAMAGED,  # a table is missing, since the statements themselves are correct
 }
@@ -109,7 +113,8 @@ class JournalFile:
             # log of versions before 3.51.3 can lose a commit if two processes write.)
             (mode,) = db.execute("PRAGMA journal_mode = TRUNCATE").fetchone()
             if mode != "truncate":
-                raise self.make_error(f"another program uses it in journal mode {mode!r}; end that program, then retry")
+                problem = f"another program uses it in journal mode {mode!r}; end that program, then retry"
+                raise self.make_error(problem, may_be_temporary=True)
             db.execute("PRAGMA synchronous = FULL")
             db.execute("PRAGMA fullfsync = ON")
             db.execute("PRAGMA foreign_keys = ON")
@@ -135,7 +140,7 @@ class JournalFile:
             identity = None
         if identity != self._identity:
             problem = "it was deleted or replaced while it was in use; put it back, or restart with the file to use"
-            raise self.make_error(problem)
+            raise self.make_error(problem, may_be_temporary=True)
 
     def write_backup(self, db: sqlite3.Connection, target: Path) -> Path:
         """Replace ``target`` atomically by a copy of the journal.
@@ -160,16 +165,16 @@ class JournalFile:
     def explain(self, error: Exception) -> JournalError:
         """Return the error that states what happened to the file and what to do. An error that is neither SQLite's nor
         the system's means that a record is damaged."""
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the kind of error
         meaning: str | None
         if isinstance(error, sqlite3.Error):
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the kind of error
             meaning, reason = _MEANINGS.get(code), str(error)
         elif isinstance(error, OSError):
             meaning, reason = _OS_MEANINGS.get(error.errno or 0), error.strerror or type(error).__name__
         else:
             meaning, reason = _DAMAGED, type(error).__name__
         problem = f"{meaning} ({reason})" if meaning else reason
-        return self.make_error(problem, may_be_temporary=code not in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN))
+        return self.make_error(problem, may_be_temporary=meaning not in _PERMANENT)
 
     def make_error(self, problem: str, *, may_be_temporary: bool = False) -> JournalError:
         message = f"the journal {self.path} could not be used: {problem}. Nothing was written."

@@ -133,7 +133,7 @@ class LockedConnection(sqlite3.Connection):
     def add_session(self, ref: OrderRef, n: int) -> None:
         """Do nothing: the end of a process is not detected."""
 
-    def find_ended(self, service: str, account: str, order_ids: Sequence[str]) -> Collection[tuple[str, int]]:
+    def find_orphaned(self, service: str, account: str, order_ids: Sequence[str]) -> Collection[tuple[str, int]]:
         """Return nothing: the end of a process is not detected."""
         return ()
 

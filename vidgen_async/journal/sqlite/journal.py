@@ -1,15 +1,13 @@
 """A journal in a file: it survives the process, and all processes of one machine can share it."""
 
-import asyncio
 import os
-import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from vidgen_async.errors import ConfigurationError
-from vidgen_async.journal.sql.journal import SqlJournal
+from vidgen_async.journal.sql.journal import SqlJournal, check_seconds
 from vidgen_async.journal.sql.queries import Database
 from vidgen_async.journal.sqlite.connection_thread import ConnectionThread
 from vidgen_async.journal.sqlite.file import JournalFile
@@ -19,7 +17,7 @@ from vidgen_async.journal.sqlite.schema import transaction
 T = TypeVar("T")
 
 
-class SqliteJournal(SqlJournal):
+class SqliteJournal(SqlJournal[ConnectionThread]):
     """Orders in an SQLite file. Completed operations survive a killed process and a loss of power.
 
     The file is not opened before the first operation. All work is done in a thread of the journal's own, so that the
@@ -31,12 +29,13 @@ class SqliteJournal(SqlJournal):
     Args:
         path: The file. The first operation creates it, for its owner only (mode 0600); its directory must exist. A file
             that was deleted or replaced while in use is not written any more.
-        busy_timeout: Seconds for which an operation waits while another process writes.
+        busy_timeout: Seconds for which an operation waits while another process writes; at most a day.
         allow_network_file_system: Permits a network file system. Use it only if its locks work across all machines that
             use the file.
-    """
 
-    _name = ""  # so that repr() works if __init__ failed
+    Raises:
+        ConfigurationError: The path is not that of a file, or ``busy_timeout`` is invalid.
+    """
 
     def __init__(
         self,
@@ -49,13 +48,9 @@ class SqliteJournal(SqlJournal):
         if not name or name == ":memory:" or "\0" in name:
             message = f"a journal needs the path of a file, not {name!r}; for orders in memory use a MemoryJournal"
             raise ConfigurationError(message)
+        check_seconds("busy_timeout", busy_timeout, shortest=0)
         self._file = JournalFile(name, busy_timeout=busy_timeout, allow_network_file_system=allow_network_file_system)
-        self._name = str(self.path)
-        self._thread: ConnectionThread | None = None
-        self._lock = threading.Lock()
-
-    def __repr__(self) -> str:
-        return f"SqliteJournal({self._name!r})"
+        super().__init__(str(self.path))
 
     @property
     def path(self) -> Path:
@@ -63,7 +58,8 @@ class SqliteJournal(SqlJournal):
         return self._file.path
 
     async def backup(self, path: str | os.PathLike[str]) -> Path:
-        """Write a consistent copy of the journal to another file. All processes can use the journal meanwhile.
+        """Write a consistent copy of the journal to another file. Meanwhile other processes can read the journal.
+        Operations that write, and those of this journal, wait for it; the former fail after their ``busy_timeout``.
 
         Use this to copy a journal that is in use: a copy of the file itself may contain half of a transaction. If the
         call is cancelled, ``path`` has the old file or the complete copy.
@@ -83,16 +79,11 @@ class SqliteJournal(SqlJournal):
 
         return await self._run(partial(_in_transaction, "DEFERRED", operation))
 
-    async def aclose(self) -> None:
-        """Wait for the operations so far, then close the file and end the thread.
+    def _open(self) -> ConnectionThread:
+        return ConnectionThread(self._file)
 
-        It can be called several times. An operation after that opens the file again.
-        """
-        self._times_closed += 1
-        with self._lock:
-            thread, self._thread = self._thread, None
-        if thread is not None and thread.process == os.getpid():
-            await thread.aclose()
+    async def _close(self, database: ConnectionThread) -> None:
+        await database.aclose()
 
     async def _read(self, operation: Callable[[Database], T]) -> T:
         return await self._run(partial(_in_transaction, "DEFERRED", operation))
@@ -101,17 +92,7 @@ class SqliteJournal(SqlJournal):
         return await self._run(partial(_in_transaction, "IMMEDIATE", operation))  # nobody else writes to the file
 
     async def _run(self, operation: Callable[[LockedConnection], T]) -> T:
-        """Carry out the operation. If the caller is cancelled, it is carried out completely or not at all."""
-        # Without the lock, which is held for good in a child that was forked while another thread held it.
-        thread = self._thread
-        if thread is not None and thread.process != os.getpid():
-            problem = "it was used before this process was forked; make a new client with a new journal after the fork"
-            raise self._file.make_error(problem)
-        with self._lock:  # so that aclose cannot end the thread between these lines
-            if self._thread is None:
-                self._thread = ConnectionThread(self._file)
-            future = self._thread.submit(operation)
-        return await asyncio.wrap_future(future)
+        return await self._submit(lambda thread: thread.submit(operation))
 
 
 def _in_transaction(kind: str, operation: Callable[[LockedConnection], T], db: LockedConnection) -> T:
