@@ -99,7 +99,7 @@ def test_the_account_is_shown_with_all_its_fields(here):
     code, out, err = here("account")
     assert (code, err) == (0, "")
     facts = dict(line.split(": ", 1) for line in out.splitlines())
-    assert facts["account"].strip() == "account-1"
+    assert facts["account at the service"].strip() == "account-1"
     assert int(facts["balance"]) == int(facts["credits"])
     document = json.loads(here("account", "--json")[1])
     assert document["balance"] == document["extra"]["credits"]

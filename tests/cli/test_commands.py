@@ -86,7 +86,7 @@ def test_a_failed_task_is_exit_code_1_with_its_reason(here):
 )
 def test_a_value_that_is_no_key_is_one_paragraph_and_exit_code_2(here, service, key, problem, monkeypatch):
     monkeypatch.setenv("VIDGEN_API_KEY", key)
-    for command in (("models",), ("account",), ("get", "x"), ("watch", "--journal"), ("orders", "ls"), BOAT):
+    for command in (("models",), ("account",), ("get", "x"), ("watch", "--journal"), BOAT):
         code, out, err = here(*command, *(("-o", "boat.mp4") if command == BOAT else ()))
         assert (code, out) == (2, "")
         (line,) = err.splitlines()

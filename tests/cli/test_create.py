@@ -199,6 +199,7 @@ def test_another_request_with_the_same_order_id_is_exit_code_2(here, service):
     code, out, err = here("create", "Another boat", *BOAT[2:], "--order-id", "order-1187")
     assert (code, out) == (2, "")
     assert "used for a different request" in err
+    assert "already accepted" not in err
     assert err.splitlines()[-1] == "  vidgen orders resume order-1187"
     assert len(service.creates) == 1
 

@@ -8,14 +8,19 @@ import shlex
 import sqlite3
 import uuid
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 
 import click
 import pytest
+from rich.console import Console
 
 from vidgen_async.cli.commands.orders import orders
 from vidgen_async.cli.options import order_ids
 from vidgen_async.cli.service_connection import journal_file
+from vidgen_async.cli.terminal.order_views import orders_table
+from vidgen_async.cli.terminal.result_output import show_on_terminal
 from vidgen_async.sandbox import Fault
+from vidgen_async.types.orders import Attempt, Order, OrderRef
 
 from .conftest import text_of
 
@@ -128,6 +133,22 @@ def test_with_uuids_the_list_is_a_table_at_80_columns(here, terminal, service):
         assert [line.split()[0] for line in lines if line[:8] == ids[0][:8]] == ids[: 2 if options else 4]
 
 
+@pytest.mark.parametrize(
+    ("after", "cause"), [(1, "the sender's session has ended"), (200, "no outcome by the deadline")]
+)
+def test_an_order_whose_process_ended_takes_one_line_at_80_columns(after, cause):
+    sent_at = datetime(2030, 1, 1, tzinfo=UTC)
+    ref = OrderRef(service="https://h", account="a", order_id="order-1187")
+    order = Order(ref=ref, idempotency_key="k", body=b'{"model": "gen-2.0"}', created_at=sent_at)
+    sending = order.with_attempt(Attempt(n=1, sent_at=sent_at, deadline_at=sent_at + timedelta(seconds=130)))
+    now = sent_at + timedelta(seconds=after)
+    console = Console(width=80, file=io.StringIO())
+    show_on_terminal(orders_table([sending.as_of(now, [1])], now, ""), console)
+    head, line = console.file.getvalue().splitlines()
+    assert head.split() == ["order", "state", "age", "model", "attempts", "cause"]
+    assert line.rstrip().endswith(cause)
+
+
 def test_the_list_fits_the_terminal(terminal, mixed):
     for width in (80, 120):
         code, shown = terminal("orders", "ls", width=width)
@@ -170,7 +191,8 @@ def test_an_adopted_task_belongs_to_the_order_and_its_video_can_be_saved(here, s
     code, out, _ = here("orders", "adopt", uncertain, task_id, "--by", "ann", "--reason", "same minute")
     assert (code, out) == (0, f"order {uncertain}: task {task_id}\n")
     shown = here("orders", "show", uncertain)[1]
-    assert "adopted by ann: same minute" in shown
+    (line,) = [line for line in shown.splitlines() if "adopt" in line]
+    assert re.fullmatch(r"attempt 2: +accepted, adopt by ann: same minute, [^,:]+ [0-9:]+( UTC)?", line), line
 
     code, out, _ = here("generate", "--resume", uncertain, "-o", "boat.mp4", "--poll-interval", "0.05")
     assert code == 0
@@ -376,14 +398,14 @@ def test_exported_cells_are_no_formulas_for_a_spreadsheet(here):
     assert row["order_id"] == "'=1+1"
 
 
-def test_a_file_that_is_not_a_journal_is_exit_code_2_and_nothing_is_sent(here, service, tmp_path):
+def test_a_file_that_is_not_a_journal_is_exit_code_3_and_nothing_is_sent(here, service, tmp_path):
     (tmp_path / "bad.db").write_bytes(b"this is not a database, whatever its name says")
     for command in (("orders", "ls"), ("orders", "resume", "o"), (*BOAT, "o")):
         code, out, err = here(*command, "--journal", "sqlite:///bad.db")
-        assert (code, out) == (2, ""), err
+        assert (code, out) == (3, ""), err
         assert "bad.db" in err
     code, out, err = here(*BOAT, "o", "--journal", "sqlite:///missing/orders.db")
-    assert (code, out) == (2, "")
+    assert (code, out) == (3, "")
     assert "there is no directory" in err
     assert service.creates == []
 
@@ -434,6 +456,14 @@ def test_an_abandoned_order_offers_only_adopt(here, uncertain):
         assert not error["message"].endswith(":")
 
 
+def test_the_reason_why_an_order_cannot_be_resent_is_the_only_one(here, uncertain):
+    here("orders", "abandon", uncertain, *WHY)
+    resend = ("orders", "resend", uncertain, "--expect-attempt", "1", "--yes", *WHY)
+    error = json.loads(here(*resend, "--json")[2])["error"]
+    assert error["message"] == f"order '{uncertain}' cannot be resent: it is abandoned."
+    assert error["commands"] == [f"vidgen orders adopt {uncertain} TASK_ID"]
+
+
 def test_commands_that_only_use_the_journal_need_no_key(here, service, uncertain, monkeypatch):
     monkeypatch.delenv("VIDGEN_API_KEY")
     assert listed(here("orders", "ls", "--state", "uncertain", "--json")[1]) == [uncertain]
@@ -446,6 +476,13 @@ def test_commands_that_only_use_the_journal_need_no_key(here, service, uncertain
     code, _, err = here("orders", "abandon", uncertain, *WHY)
     assert code == 0, err
     assert len(service.creates) == 1
+
+
+def test_commands_that_only_use_the_journal_do_not_read_the_key(here, uncertain, monkeypatch):
+    for key in ("", "YOUR_API_KEY"):
+        monkeypatch.setenv("VIDGEN_API_KEY", key)
+        assert listed(here("orders", "ls", "--json")[1]) == [uncertain]
+        assert here("account")[0] == 2
 
 
 def test_commands_that_only_use_the_journal_need_the_base_url(here, uncertain, monkeypatch):
@@ -461,11 +498,16 @@ def test_an_empty_list_names_the_accounts_that_have_orders(here, service, uncert
     shown = " ".join(here("orders", "ls", "--account", "shop", "--state", "uncertain")[1].split())
     origin = service.base_url.removesuffix("/openapi/v1")
     assert shown.endswith(f"; it has orders of account 'default' at {origin}")
+    shown = here("orders", "ls", "--state", "abandoned")[1]
+    assert shown == f"no matching orders in the journal {journal_file()} for account 'default' at {origin}\n"
     for account in "abc":
         assert here(*BOAT, "good", "--account", account)[0] == 0
     shown = " ".join(here("orders", "ls", "--account", "shop")[1].split())
     names = ", ".join(f"account '{account}' at {origin}" for account in "abc")
     assert shown.endswith(f"; it has orders of {names}, others")
+    shown = " ".join(here("orders", "ls", "--account", "a", "--state", "queued")[1].split())
+    names = ", ".join(f"account {account!r} at {origin}" for account in ("b", "c", "default"))
+    assert shown.endswith(f"; it has orders of {names}")
 
 
 def test_an_uncertain_create_is_reported_once(here, service):
@@ -473,3 +515,7 @@ def test_an_uncertain_create_is_reported_once(here, service):
     code, _, err = here(*BOAT, "order-1187")
     assert code == 5
     assert err.count("it is unknown whether the service accepted") == 1
+    assert err.count("closed the connection") == 1
+    (line,) = here("orders", "ls")[1].splitlines()[1:]
+    assert line.endswith("closed the connection without a response")
+    assert "may have received the request" in here("orders", "show", "order-1187")[1]

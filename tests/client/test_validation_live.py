@@ -188,14 +188,15 @@ class TestTime:
     def clock(self):
         return VirtualClock()
 
-    def client(self, clock, answer):
+    def client(self, clock, answer, **options):
         asked: list[float] = []
 
         async def handle(request: Request) -> BufferedResponse:
             asked.append(clock.now())
             return await answer(len(asked))
 
-        made = Client("key-1", base_url="https://service.net/openapi/v1", transport=FakeTransport(handle), clock=clock)
+        transport = FakeTransport(handle)
+        made = Client("key-1", base_url="https://service.net/openapi/v1", transport=transport, clock=clock, **options)
         return made, asked
 
     async def test_a_copy_is_good_for_five_minutes(self, clock):
@@ -224,6 +225,16 @@ class TestTime:
             await clock.sleep(30)
             await client.videos.check(model="m", prompt="p")
             assert asked == [0, 35]
+
+    async def test_the_time_limit_of_retries_applies_to_the_catalog_too(self, clock):
+        async def answer(_):
+            return BufferedResponse(503, b"")
+
+        client, asked = self.client(clock, answer, retry_reads_for=0)
+        async with client:
+            check = await client.videos.check(model="m", prompt="p")
+        assert "503" in str(check.catalog_error)
+        assert (clock.now(), asked) == (0, [0])
 
     async def test_after_no_connection_the_next_create_looks_again_at_once(self, clock):
         async def answer(_):

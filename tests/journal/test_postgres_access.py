@@ -17,14 +17,14 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from tests.journal.conftest import NOW, accepted, order_of, permission, ref_of, sending
+from tests.journal.conftest import ACCOUNT, NOW, SERVICE, accepted, after, order_of, permission, ref_of, sending
 from tests.postgres import PostgresServer, running_server
 from vidgen_async import Client
 from vidgen_async.errors import ConfigurationError, JournalError
 from vidgen_async.journal import PostgresJournal, journal_from
 from vidgen_async.journal.postgres import connections, schema
 from vidgen_async.sandbox import Sandbox
-from vidgen_async.types.orders import Attempt, OrderState
+from vidgen_async.types.orders import Attempt, Closing, OrderState
 
 #: The password of the user ann; each character is one that some spelling must escape.
 PASSWORD = "hush @:/?#%&='\"\\ hush"
@@ -90,7 +90,10 @@ UNUSABLE = {
         "crowded:hush@/postgres?host={socket}&port={port}",
         'too many connections for role "crowd',
     ),
-    "no rights": ("encrypted:hush@/postgres?host={socket}&port={port}", "let an administrator create the tables"),
+    "no rights": (
+        "encrypted:hush@/postgres?host={socket}&port={port}",
+        "let an administrator execute what vidgen journal schema prints",
+    ),
     "read-only": ("reader:hush@/postgres?host={socket}&port={port}", "the server accepts no changes"),
 }
 
@@ -106,11 +109,22 @@ async def test_nothing_is_sent_if_the_database_cannot_be_used_and_the_error_says
         assert service.creates == []
     assert reason in str(error)
     assert "Nothing was written" in str(error)
+    assert "?" not in str(error)
     user, at = address.partition(":")[0], address.rpartition("@")[2].partition("?")[0].format(port=port)
     name = f"postgresql://{user}@{at}" if at[0] != "/" else f"postgresql://{user}@{server.directory}:{port}{at}"
     assert f"the journal {name} could not be used" in str(error)
     assert secret_in(error, "hush") is None
     assert "hush" not in caplog.text
+
+
+async def test_a_missing_socket_is_named_without_a_question(tmp_path, stack, caplog):
+    caplog.set_level(logging.INFO)
+    journal = PostgresJournal(f"postgresql:///shop?host={tmp_path}&port=9")
+    stack.push_async_callback(journal.aclose)
+    with pytest.raises(JournalError, match=r"No such file or directory\. Nothing was written\.$"):
+        await journal.begin(permission())
+    (record,) = [record for record in caplog.records if record.event_name == "journal.session_failed"]
+    assert record.error.endswith("No such file or directory")
 
 
 async def create_with(dsn: str, service: Sandbox) -> JournalError:
@@ -498,3 +512,32 @@ async def test_a_user_with_the_printed_rights_can_do_everything_but_delete(serve
     dsn = server.dsn.replace("postgres@", f"{user}@")
     with psycopg.connect(dsn) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
         connection.execute("DELETE FROM granted.orders")
+
+
+async def test_a_user_who_may_only_read_sees_the_order_of_a_process_that_has_ended_as_uncertain(server, caplog):
+    execute(server, "CREATE ROLE viewer LOGIN")
+    async with journals_of(server, "viewed", count=1) as (journal,):
+        await sending(journal)
+    for role in ("viewer", "reader"):
+        execute(server, f"GRANT USAGE ON SCHEMA viewed TO {role}")
+        execute(server, f"GRANT SELECT ON ALL TABLES IN SCHEMA viewed TO {role}")
+    async with journals_of(server, "viewed", count=1, user="viewer") as (viewer,):
+        late = after(131)
+        caplog.clear()
+        (order,) = await viewer.list(SERVICE, ACCOUNT, late, states=[OrderState.UNCERTAIN])
+        assert order.state is OrderState.UNCERTAIN
+        assert await viewer.get(ref_of(), late) == order
+        assert [n for n, _ in order.found_uncertain(late)] == [1]
+        assert execute(server, "SELECT count(*) FROM viewed.evidence") == [(0,)]
+        assert caplog.records == []
+        with pytest.raises(JournalError, match="use the user of the workers") as caught:
+            await viewer.close_order(
+                ref_of(), Closing(state=OrderState.ABANDONED, at=late, reason="why"), [OrderState.UNCERTAIN]
+            )
+        assert not caught.value.may_be_temporary
+    async with journals_of(server, "viewed", count=1, user="reader") as (reader,):  # as after a failover
+        with pytest.raises(JournalError, match="the server accepts no changes"):
+            await reader.get(ref_of(), late)
+    async with journals_of(server, "viewed", count=1) as (journal,):
+        assert (await journal.get(ref_of(), late)).state is OrderState.UNCERTAIN
+        assert execute(server, "SELECT count(*) FROM viewed.evidence") == [(1,)]

@@ -234,10 +234,12 @@ async def test_a_receipt_that_is_given_up_is_in_the_log(make_orders, service, ca
     orders = make_orders(on=Failing(settle=10**6))
     with pytest.raises(ReceiptNotStoredError):
         await orders.create(REQUEST, order_id="o")
+    first, *others = [record.levelname for record in caplog.records if record.event_name == "order.write_failed"]
+    assert (first, {*others}) == ("ERROR", {"WARNING"})
     caplog.clear()
     await orders.aclose()
     (last,) = [record for record in caplog.records if record.event_name == "order.write_failed"]
-    assert (last.order_id, last.task_id) == ("o", "task-1")
+    assert (last.order_id, last.task_id, last.levelname) == ("o", "task-1", "ERROR")
 
 
 async def test_a_refusal_that_cannot_be_written_is_told_and_then_written(make_orders, service, clock):

@@ -114,6 +114,7 @@ def test_vendorh3_needs_an_image_from_any_field_that_may_hold_one():
         ("gone", "model: 'gone' is not enabled; available models: full"),
         ("away", "model: 'away' is in maintenance; available models: full"),
         ("ful", "model: 'ful' is not available with this API key (did you mean 'full'?); available models: full"),
+        ("awa", "model: 'awa' is not available with this API key; available models: full"),
         ("zzz", "model: 'zzz' is not available with this API key; available models: full"),
     ],
 )

@@ -93,6 +93,8 @@ def run_command(work: Coroutine[Any, Any, None], run_state: RunState, screen: Sc
     )
     if is_debug:  # the DEBUG records of other libraries, such as asyncio, are left out
         shown.addFilter(lambda record: record.levelno >= logging.INFO or record.name.startswith("vidgen_async"))
+    else:  # the command shows an uncertain order itself
+        shown.addFilter(lambda record: getattr(record, "event_name", None) != Event.ORDER_UNCERTAIN)
     with (
         _handle_logs(logging.getLogger(), shown),
         _handle_logs(logging.getLogger("vidgen_async.watcher"), _FailedPollHandler(screen, run_state)),

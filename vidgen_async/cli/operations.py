@@ -163,7 +163,7 @@ class CommandRun:
             validate=validate,
         )
         creating = asyncio.get_running_loop().create_task(create, name="create")
-        return await self._await_receipt(creating)
+        return await self._await_receipt(creating, known)
 
     async def check(self, request_options: RequestOptions, model: str) -> RequestCheck:
         """Check the request and its files; nothing is uploaded."""
@@ -186,10 +186,12 @@ class CommandRun:
             raise OrderStateError(message, order_id=order_id)
         return order
 
-    async def describe_other_accounts(self) -> str:
-        """For an empty list: the other accounts and services that have orders in the journal, up to a few."""
-        found = await self.journal.accounts(MAX_ACCOUNTS + 1) if isinstance(self.journal, SqlJournal) else []
-        texts = [f"account {account!r} at {service}" for service, account in found]
+    async def describe_other_accounts(self, account: str) -> str:
+        """For an empty list of this account: which others have orders in the journal, here or at another service, up to
+        a few."""
+        found = await self.journal.accounts(MAX_ACCOUNTS + 2) if isinstance(self.journal, SqlJournal) else []
+        listed = (str(self.client.base_url.origin()), account)
+        texts = [f"account {name!r} at {service}" for service, name in found if (service, name) != listed]
         more = ["others"] if len(texts) > MAX_ACCOUNTS else []
         return ", ".join([*texts[:MAX_ACCOUNTS], *more])
 
@@ -277,15 +279,15 @@ class CommandRun:
                 self._show_price(result.model)
         self.screen.print_fact("order", order.order_id)
         doing = _step_text(order, "resuming the order")
-        return await self._receipt(self.client.orders.resume(order.order_id, validate=validate), doing)
+        return await self._receipt(self.client.orders.resume(order.order_id, validate=validate), doing, order)
 
-    async def _receipt(self, create: Coroutine[Any, Any, Receipt], doing: str) -> Receipt:
+    async def _receipt(self, create: Coroutine[Any, Any, Receipt], doing: str, known: Order | None = None) -> Receipt:
         self.screen.start_step(doing)
         creating = asyncio.get_running_loop().create_task(create, name="create")
         self.state.begin_create(creating)
-        return await self._await_receipt(creating)
+        return await self._await_receipt(creating, known)
 
-    async def _await_receipt(self, creating: "asyncio.Task[Receipt]") -> Receipt:
+    async def _await_receipt(self, creating: "asyncio.Task[Receipt]", known: Order | None) -> Receipt:
         # Shielded: an interrupted run still reports the outcome of the order.
         try:
             receipt = await asyncio.shield(creating)
@@ -299,6 +301,8 @@ class CommandRun:
                 self.state.attempts = () if order is None else order.attempts
             raise
         self.state.settle_create()
+        if known is not None and known.receipt is not None:
+            self.screen.start_step(f"order {known.order_id} was already accepted; it is not sent again")
         self.screen.print_fact("task", receipt.task_id)
         return receipt
 
@@ -357,8 +361,6 @@ def _step_text(order: Order | None, otherwise: str) -> str:
     """The step that the state of the order leads to; ``otherwise`` for one that is sent."""
     if order is None:
         return otherwise
-    if order.receipt is not None:
-        return f"order {order.order_id} was already accepted; it is not sent again"
     if order.state is OrderState.SENDING and (until := order.sending_until) is not None:
         return f"an earlier run was sending the order; waiting for its outcome until {moment(until)} at the latest"
     return otherwise if order.state in SENDABLE else "resuming the order"

@@ -15,7 +15,7 @@ from vidgen_async.cli.settings import Access, Settings
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.client import RECOMMENDED_INTERVAL, Client
 from vidgen_async.client.settings import checked_base_url
-from vidgen_async.errors import ConfigurationError, JournalError
+from vidgen_async.errors import ConfigurationError
 from vidgen_async.journal import Journal, MemoryJournal, SqliteJournal, journal_from
 from vidgen_async.transports.direct.proxies import EnvironmentProxies, is_on_this_machine
 from vidgen_async.watcher.hooks import OnUpdate
@@ -51,14 +51,12 @@ async def open_client(
         _check_environment(settings, needs_key=needs_key)
         journal, place = (MemoryJournal(), "") if orders is Access.NONE else open_journal(settings.journal, orders)
         run_state.is_durable = journal.durable
-        async with _client(settings, journal, screen, on_update) as client:
+        async with _client(settings, journal, screen, on_update, needs_key=needs_key) as client:
             base_url = parse_base_url(settings.base_url)
             run_state.host, run_state.host_settings = str(base_url.host), _describe_settings(settings, base_url)
             if place:
                 origin = base_url.origin()
                 run_state.journal_place = f"in the journal {place} for account {settings.account!r} at {origin}"
-            if journal.durable:
-                await _check_usable(client)
             yield client, journal
         return
     queued, running = SANDBOX_TIMES
@@ -133,16 +131,6 @@ def default_journal() -> Path:
     return file
 
 
-async def _check_usable(client: Client) -> None:
-    """Raise ConfigurationError if the file is no usable journal; a temporary failure (a lock) stays a JournalError."""
-    try:
-        await client.orders.get("-")
-    except JournalError as error:
-        if error.may_be_temporary:
-            raise
-        raise ConfigurationError(error.message) from error
-
-
 def _check_environment(settings: Settings, *, needs_key: bool) -> None:
     if needs_key and os.environ.get("VIDGEN_API_KEY") is None:
         message = "no API key: set the variable VIDGEN_API_KEY, or try generate with --sandbox, which needs none"
@@ -159,7 +147,9 @@ def _refuse_key() -> str:
     raise ConfigurationError(message)
 
 
-def _client(settings: Settings, journal: Journal, screen: Screen, on_update: OnUpdate | None) -> Client:
+def _client(
+    settings: Settings, journal: Journal, screen: Screen, on_update: OnUpdate | None, *, needs_key: bool
+) -> Client:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with _named_options():
@@ -167,7 +157,7 @@ def _client(settings: Settings, journal: Journal, screen: Screen, on_update: OnU
         usual = LOCAL_INTERVAL if is_on_this_machine(base_url) else RECOMMENDED_INTERVAL
         with _named_options():
             client = Client(
-                _refuse_key if "VIDGEN_API_KEY" not in os.environ else None,
+                None if needs_key else _refuse_key,
                 base_url=settings.base_url,
                 proxy=settings.proxy,
                 account=settings.account,

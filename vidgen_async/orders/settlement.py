@@ -91,7 +91,7 @@ class Settlement:
             except Exception as error:  # a journal may raise anything; the evidence must not be lost
                 failures += 1
                 give_up_at = min(give_up_at, self._clock.now() + RETRY_FOR)
-                self._report_unwritten(ref, evidence, error)
+                self._report_unwritten(ref, evidence, error, logging.ERROR if failures == 1 else logging.WARNING)
                 if self._is_closing.is_set() or self._clock.now() >= give_up_at:
                     self._late.put((ref, n), evidence)
                     if evidence.task_id is not None:
@@ -158,10 +158,12 @@ class Settlement:
             fields = {"order_id": ref.order_id, "task_id": evidence.task_id, "other_order_id": owner.order_id}
             report(logger, logging.ERROR, Event.TASK_SHARED, message, **fields)
 
-    def _report_unwritten(self, ref: OrderRef, evidence: Evidence, error: Exception) -> None:
+    def _report_unwritten(
+        self, ref: OrderRef, evidence: Evidence, error: Exception, level: int = logging.ERROR
+    ) -> None:
         report(
             logger,
-            logging.ERROR,
+            level,
             Event.ORDER_WRITE_FAILED,
             "order %(order_id)r: its outcome (%(outcome)s, task %(task_id)s) could not be written: %(error)s",
             order_id=ref.order_id,

@@ -118,7 +118,7 @@ class LiveCatalog:
         request = self._endpoints.list_models()
         try:
             catalog = await within(
-                self._clock, FETCH_TIMEOUT, lambda: self._reads.retry(request, read_catalog, retry_for=FETCH_TIMEOUT)
+                self._clock, FETCH_TIMEOUT, lambda: self._reads.retry(request, read_catalog, at_most=FETCH_TIMEOUT)
             )
         except TimeoutError:
             message = f"models.list: no catalog was received within {FETCH_TIMEOUT:g} s"

@@ -1,6 +1,7 @@
 """Reads are retried: for a limited time, with jitter, honouring Retry-After. Creates have no access to this module."""
 
 import logging
+import math
 import random
 import re
 from collections.abc import Awaitable, Callable
@@ -148,11 +149,11 @@ class Reads:
             raise service_error(answer, origin=self._origin, wall=self._clock.wall())
         return answer
 
-    async def retry(self, request: Request, read: Callable[[Answer], T], *, retry_for: float | None = None) -> T:
+    async def retry(self, request: Request, read: Callable[[Answer], T], *, at_most: float = math.inf) -> T:
         """Like :meth:`once`, retried while the failure is transient: network faults, 408, 425, 429, 5xx, and answers
-        that cannot be read; but an upload that was answered with a 2xx is not repeated. After ``retry_for`` seconds
-        (default: the client's) the last failure is raised. Cancelling stops at once."""
-        retry_for = self._retry_for if retry_for is None else retry_for
+        that cannot be read; but an upload that was answered with a 2xx is not repeated. After the client's
+        ``retry_for`` seconds, or ``at_most`` this many, the last failure is raised. Cancelling stops at once."""
+        retry_for = min(self._retry_for, at_most)
         give_up_at = self._clock.now() + retry_for
         attempts = 0
         while True:

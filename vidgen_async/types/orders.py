@@ -67,12 +67,12 @@ DecisionKind: TypeAlias = Literal["resend", "adopt", "abandoned", "withdrawn"]
 SET_BACK = timedelta(minutes=5)
 
 #: The causes of attempts whose outcome was not recorded.
-_DEADLINE_PASSED = "no outcome was recorded before the deadline: the process that sent it has exited or is stuck"
-_CLOCK_SET_BACK = "the clock was set back since it was sent, and no outcome was recorded"
-_SENDER_ENDED = (
+DEADLINE_PASSED = "no outcome was recorded before the deadline: the process that sent it has exited or is stuck"
+CLOCK_SET_BACK = "the clock was set back since it was sent, and no outcome was recorded"
+SENDER_ENDED = (
     "no outcome was recorded, and the process that sent it has ended or has lost its connection to the journal"
 )
-_NOT_RECORDED = frozenset({_DEADLINE_PASSED, _CLOCK_SET_BACK, _SENDER_ENDED})
+_NOT_RECORDED = frozenset({DEADLINE_PASSED, CLOCK_SET_BACK, SENDER_ENDED})
 
 _INSTANT = timedelta(microseconds=1)
 
@@ -174,7 +174,7 @@ class Attempt(Serializable):
         None while the caller waits, for an adoption, and if the waiting process ended or the clock was set.
         """
         evidence = self.evidence
-        if evidence is None or self.kind == "adopt" or evidence.cause == _SENDER_ENDED:
+        if evidence is None or self.kind == "adopt" or evidence.cause == SENDER_ENDED:
             return None
         if evidence.status is None and not self.sent_at <= evidence.at <= self.deadline_at:
             return None
@@ -397,11 +397,11 @@ class Order(OrderContent):
             if attempt.outcome is not AttemptOutcome.SENDING:
                 continue
             if now > attempt.deadline_at:
-                cause = _DEADLINE_PASSED
+                cause = DEADLINE_PASSED
             elif now < attempt.sent_at - SET_BACK:
-                cause = _CLOCK_SET_BACK
+                cause = CLOCK_SET_BACK
             elif attempt.n in ended:
-                cause = _SENDER_ENDED
+                cause = SENDER_ENDED
             else:
                 continue
             order = order.with_evidence(attempt.n, Evidence(outcome=AttemptOutcome.UNCERTAIN, at=now, cause=cause))

@@ -14,6 +14,9 @@ from vidgen_async.redaction.messages import hide_secrets
 from vidgen_async.service.validation import MIN_IMAGES, problem_of_model
 from vidgen_async.types.resources import Catalog, CatalogModel, ReferenceAsset
 
+#: Other names for fields of the account: elsewhere, "account" is that of --account.
+_LABELS = {"account": "account at the service"}
+
 
 def models(settings: Settings, model: str | None, with_all: bool) -> int:
 
@@ -35,7 +38,7 @@ def account(settings: Settings) -> int:
     async def work(run: CommandRun) -> None:
         found = await run.client.account.get()
         balance = "unknown" if found.balance is None else f"{found.balance:g}"
-        facts = {"balance": balance} | {name: show_value(value) for name, value in found.extra.items()}
+        facts = {"balance": balance} | {_LABELS.get(name, name): show_value(found.extra[name]) for name in found.extra}
         run.screen.show(Facts(tuple(facts.items())), found.to_dict())
 
     return run_query(settings, work)

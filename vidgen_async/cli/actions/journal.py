@@ -13,4 +13,6 @@ def schema(name: str, user: str, version: int) -> int:
         click.echo(script(name, user=user, version=version), nl=False)
     except ConfigurationError as error:
         raise click.UsageError(error.message) from error
+    if version == VERSION:
+        click.echo(f"warning: this release has schema version {VERSION} too: there is nothing to upgrade", err=True)
     return 0

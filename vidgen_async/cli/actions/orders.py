@@ -50,7 +50,7 @@ def ls(
             options = (f"--before={page[0].order_id}", *filters, *settings.connection)
             older = command_line("orders", "ls", options=options)
         is_filtered = bool(states) or since is not None or before is not None
-        others = "" if page else await run.describe_other_accounts()
+        others = "" if page else await run.describe_other_accounts(settings.account)
         place = run.state.journal_place
         table = orders_table(page, datetime.now(UTC), place, older, is_filtered=is_filtered, others=others)
         run.screen.show(table, *map(order_document, page))

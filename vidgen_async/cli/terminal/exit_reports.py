@@ -138,7 +138,8 @@ def _explain_error(error: BaseException, run_state: RunState) -> Report:
         is_final = run_state.stage is Stage.CHECK or isinstance(error, errors.TaskFailedError | errors.NotFoundError)
         return Report(text) if is_final else Report(text, (_resume_run(run_state),), "To resume:")
     if run_state.charge is Charge.UNCERTAIN:
-        known = () if isinstance(error, errors.UncertainCreateError) else (_uncertain(run_state),)
+        names_order = isinstance(error, errors.UncertainCreateError | errors.OrderStateError)
+        known = () if names_order else (_uncertain(run_state),)
         attempts = len(error.attempts) if isinstance(error, errors.CreateError) else 0
         return _decisions(" ".join((text, *known)), run_state, attempts)
     if run_state.stage is Stage.CREATE and run_state.is_durable and _is_retryable(error):

@@ -7,8 +7,25 @@ from datetime import UTC, datetime
 from vidgen_async.cli.terminal.formatting import age, moment
 from vidgen_async.cli.terminal.result_output import Facts, Table, facts_of
 from vidgen_async.service.request_body import read_request
-from vidgen_async.types.orders import Attempt, Evidence, Order, OrderState, TaskResult, state_of
+from vidgen_async.types.orders import (
+    CLOCK_SET_BACK,
+    DEADLINE_PASSED,
+    SENDER_ENDED,
+    Attempt,
+    Evidence,
+    Order,
+    OrderState,
+    TaskResult,
+    state_of,
+)
 from vidgen_async.watcher import failure_text
+
+#: Long causes, as a list shows them.
+_SHORT_CAUSES = {
+    DEADLINE_PASSED: "no outcome by the deadline",
+    CLOCK_SET_BACK: "the clock was set back",
+    SENDER_ENDED: "the sender's session has ended",
+}
 
 
 def orders_table(
@@ -54,14 +71,14 @@ def _points(order: Order) -> str:
 
 
 def _cause(order: Order) -> str:
-    """The reason for the state of the order, if it needs one."""
+    """The reason for the state of the order, if it needs one, without what follows a semicolon."""
     if order.closing is not None and order.state is order.closing.state:
         return order.closing.reason
     if order.state is OrderState.ACCEPTED:
         return ""
     deciding = [attempt.evidence for attempt in order.attempts if state_of([attempt.outcome]) is order.state]
     evidence = deciding[-1] if deciding else None
-    return "" if evidence is None else evidence.cause
+    return "" if evidence is None else _SHORT_CAUSES.get(evidence.cause, evidence.cause.partition("; ")[0])
 
 
 def order_facts(order: Order, *, with_request: bool) -> Facts:
@@ -122,7 +139,8 @@ def _attempt(attempt: Attempt) -> str:
     kind = "sent" if attempt.kind == "create" else f"{attempt.kind} by {attempt.by or 'an operator'}"
     kind += f": {attempt.reason}," if attempt.reason else ""
     evidence = attempt.evidence
-    cause = "" if evidence is None or not evidence.cause else f": {evidence.cause}"
+    # The cause of an adoption repeats who adopted the task, and the reason.
+    cause = "" if evidence is None or not evidence.cause or attempt.kind == "adopt" else f": {evidence.cause}"
     if evidence is None:
         known = f", counts as being sent until {moment(attempt.deadline_at)}"
     else:

@@ -50,8 +50,7 @@ class Table:
     long: Sequence[str] = field(default=(), converter=_clean_all)
     """The columns that may be wrapped."""
     optional: Sequence[str] = field(default=(), converter=_clean_all)
-    """The columns that are omitted if the terminal is too narrow for all, in this sequence; those without values
-    first."""
+    """The columns that a terminal omits if they have no values, or if it is too narrow for all, in this sequence."""
     empty: str = field(default="none", converter=clean)
     notes: tuple[str, ...] = field(default=(), converter=_clean_all)
     command: str = field(default="", converter=clean)
@@ -151,14 +150,15 @@ class _Layout:
 def _layout_for(table: Table, width: int) -> _Layout | None:
     """The layout with the most columns that fits the width without cutting a word, with less space and with wrapped
     column names if need be; None if not even the required columns fit."""
-    optional = sorted(table.optional, key=lambda name: not table.is_empty(name))
+    table = table.without([name for name in table.optional if table.is_empty(name)])
+    optional = [name for name in table.optional if name in table.names]
     for omitted in (optional[:count] for count in range(len(optional) + 1)):
         shown = table.without(omitted)
         # A name such as memberPoints is two words.
         heads = [re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=_)| ", "\n", name) for name in shown.names]
         for names, space in ((shown.names, 2), (heads, 1)):
             if (widths := _fit(shown, names, space, width)) is not None:
-                return _Layout(shown, names, space, widths, [name for name in omitted if not table.is_empty(name)])
+                return _Layout(shown, names, space, widths, omitted)
     return None
 
 

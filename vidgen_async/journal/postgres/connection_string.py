@@ -61,6 +61,14 @@ def describe(dsn: str) -> str:
     return f"postgresql://{at}{host or parameters.get('hostaddr', '')}{f':{port}' if port else ''}/{database}"
 
 
+def describe_error(error: Exception) -> str:
+    """Return what happened, on one line, without the questions of libpq."""
+    # The complete text may quote the parameters of the statement, such as a prompt, if the server is set up so.
+    primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+    text = re.sub(r"\s*Is the server running[^?]*\?", "", primary or str(error))
+    return " ".join(text.split()).rstrip(".") or type(error).__name__
+
+
 def _parse(dsn: str) -> Mapping[str, str]:
     try:
         parameters = {name: str(value) for name, value in conninfo_to_dict(dsn).items()}

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import errors
 
 from vidgen_async.errors import JournalError
-from vidgen_async.journal.postgres.connection_string import connect
+from vidgen_async.journal.postgres.connection_string import connect, describe_error
 from vidgen_async.journal.postgres.database_clock import DatabaseClock
 from vidgen_async.journal.postgres.pipeline import Connection, PipelinedDatabase, pipeline_mode, shifted
 from vidgen_async.journal.postgres.schema import VERSION, quoted, upgrade_statements
@@ -34,8 +34,8 @@ _BEGIN_TO_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 _MEANINGS: Mapping[type[Exception], str] = {
     errors.InsufficientPrivilege: (
-        "this user may not do that; let an administrator create the tables, or upgrade them, with the SQL that vidgen "
-        "journal schema prints"
+        "this user has no right to do that; use the user of the workers, or, if the tables are missing or old, let an "
+        "administrator execute what vidgen journal schema prints"
     ),
     errors.LockNotAvailable: "another process held a lock for too long",
     errors.QueryCanceled: "the server took too long",
@@ -149,7 +149,9 @@ class Connections:
             if locked is None or not is_complete or error.diag.severity_nonlocalized == "ERROR":
                 raise
             # (After a crash, pg_xact_status() may answer for another transaction that was given the same id.)
-            problem = f"the connection was lost during a commit ({_describe(error)}), which may have been carried out"
+            problem = (
+                f"the connection was lost during a commit ({describe_error(error)}), which may have been carried out"
+            )
             raise self._make_error(problem, may_be_temporary=True) from error
         if locked is not None and not self._local.is_replicated:
             problem = "a commit was cancelled while it waited for the standby: it is carried out, but may be lost"
@@ -264,18 +266,12 @@ class Connections:
     def _explain(self, error: Exception) -> JournalError:
         """Return the error that states what happened and what to do."""
         meaning = next((text for kind, text in _MEANINGS.items() if isinstance(error, kind)), "")
-        problem = f"{meaning} ({_describe(error)})" if meaning else _describe(error)
+        problem = f"{meaning} ({describe_error(error)})" if meaning else describe_error(error)
         return self._make_error(f"{problem}. Nothing was written", may_be_temporary=isinstance(error, _TEMPORARY))
 
     def _make_error(self, problem: str, *, may_be_temporary: bool = False) -> JournalError:
         message = f"the journal {self._name} could not be used: {problem}."
         return JournalError(message, may_be_temporary=may_be_temporary)
-
-
-def _describe(error: Exception) -> str:
-    # The complete text may quote the parameters of the statement, such as a prompt, if the server is set up so.
-    primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
-    return " ".join((primary or str(error)).split()).rstrip(".") or type(error).__name__
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from vidgen_async.errors import ConfigurationError
+from vidgen_async.errors import ConfigurationError, JournalError
 from vidgen_async.journal.postgres.schema import quoted_schema
 from vidgen_async.journal.sql.journal import SqlJournal, check_seconds
 from vidgen_async.journal.sql.queries import Database
@@ -16,6 +16,8 @@ from vidgen_async.types.limits import Turn
 from vidgen_async.types.orders import Attempt, Evidence, Order, OrderRef, Permission
 
 try:
+    from psycopg.errors import InsufficientPrivilege
+
     from vidgen_async.journal.postgres.connection_string import describe, has_password
     from vidgen_async.journal.postgres.connections import Connections
     from vidgen_async.journal.postgres.session_lock import SessionLock
@@ -42,7 +44,7 @@ class PostgresJournal(SqlJournal[Connections]):
     The first attempt opens one more connection, which must be a direct one, for a lock that the process holds until
     :meth:`aclose`, and as long as an attempt of this journal has no outcome, because another client sends it or its
     answer was not awaited. If the lock of an attempt is not held any more, the attempt is *uncertain* at once. Without
-    a lock it is *sending* until its deadline.
+    a lock it is *sending* until its deadline. A user who may only read gets the same state, which is not recorded.
 
     Args:
         dsn: ``postgresql://user:password@host/database``, or any connection string of libpq, which also reads its
@@ -145,3 +147,6 @@ class PostgresJournal(SqlJournal[Connections]):
 
     async def _write(self, operation: Callable[[Database], T], *locked: str) -> T:
         return await self._submit(lambda connections: connections.submit(operation, locked))
+
+    def _has_no_right(self, error: JournalError) -> bool:
+        return isinstance(error.__cause__, InsufficientPrivilege)

@@ -97,19 +97,17 @@ def _translate(statement: str) -> str:
 
 @contextmanager
 def pipeline_mode(connection: Connection) -> Iterator[psycopg.Pipeline]:
-    """Use the pipeline mode. If the connection is lost, psycopg would log a warning in addition to the error."""
-    lost: psycopg.OperationalError | None = None
+    """Use the pipeline mode, without the warning that psycopg logs in addition to an error."""
+    failure: psycopg.Error | None = None
     try:
         with connection.pipeline() as pipeline:
             try:
                 yield pipeline
-            except psycopg.OperationalError as error:
-                if not connection.broken:
-                    raise
-                lost = error
+            except psycopg.Error as error:
+                failure = error
     finally:
-        if lost is not None:
-            raise lost
+        if failure is not None:
+            raise failure
 
 
 def _flush(connection: Connection) -> None:

@@ -18,7 +18,7 @@ import psycopg
 from psycopg.rows import DictRow
 
 from vidgen_async.events import Event, report
-from vidgen_async.journal.postgres.connection_string import connect
+from vidgen_async.journal.postgres.connection_string import connect, describe_error
 from vidgen_async.journal.postgres.time_limit import limit_time
 
 logger = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ class SessionLock:
                 self._last_problem = ""
             except (psycopg.Error, OSError, _UnusableError) as error:
                 self._retry_at = time.monotonic() + _PAUSE
-                self._report(" ".join(str(error).split()))
+                self._report(describe_error(error))
 
     def close(self) -> None:
         """Release the lock. It can be called several times."""

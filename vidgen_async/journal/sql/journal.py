@@ -82,6 +82,10 @@ class SqlJournal(ABC, Generic[D]):
         account.
         """
 
+    def _has_no_right(self, error: JournalError) -> bool:
+        """Return whether nothing was written because the user of the database may only read."""
+        return False
+
     async def aclose(self) -> None:
         """Wait for the operations so far, then release all resources, even if the caller is cancelled.
 
@@ -289,7 +293,8 @@ class SqlJournal(ABC, Generic[D]):
         return await self._read(operation)
 
     async def _read_page_as_of(self, read: Callable[[Database], _Page], now: datetime, *locked: str) -> _Page:
-        """Return the orders as of ``now``. Something is written only if a deadline has passed or a sender has ended."""
+        """Return the orders as of ``now``. What has changed since a deadline passed or a sender ended is recorded, if
+        the user of the database may write."""
 
         def read_as_of(db: Database) -> tuple[_Page, list[tuple[Order, Order]]]:
             orders, until = read(db)
@@ -304,7 +309,12 @@ class SqlJournal(ABC, Generic[D]):
             return page
 
         page, changes = await self._read(read_as_of)
-        return await self._write(write, *locked) if changes else page
+        try:
+            return await self._write(write, *locked) if changes else page
+        except JournalError as error:
+            if not self._has_no_right(error):
+                raise
+            return page
 
 
 def check_seconds(name: str, value: object, *, shortest: float) -> None:

@@ -213,7 +213,7 @@ def problem_of_model(code: str, catalog: Catalog) -> str | None:
     if model is None:
         if "unreadable" in catalog.extra:
             return None
-        near = get_close_matches(code, [model.code for model in catalog.models[:MOST_COMPARED]], n=1)
+        near = get_close_matches(code, [model.code for model in catalog.usable[:MOST_COMPARED]], n=1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         return (
             f"model: {show_value(code)} is not available with this API key{hint}; available models: {_usable(catalog)}"
