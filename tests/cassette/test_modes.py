@@ -52,6 +52,8 @@ from vidgen_async.transports import (
 )
 from vidgen_async.types.http import Delivery, Request
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -106,7 +108,6 @@ TABLE = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "recorded", "is_ci", "sources"), TABLE)
 async def test_each_mode_gets_its_responses_from_the_documented_source(
     path, monkeypatch, mode, recorded, is_ci, sources

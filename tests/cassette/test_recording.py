@@ -49,6 +49,8 @@ from vidgen_async.transports import (
 )
 from vidgen_async.types.http import CHUNK, Delivery, Phase, Probe, Request, make_headers
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -493,7 +495,6 @@ def long_catalog(models: int = 3000) -> BufferedResponse:
     return says({"models": [{"code": f"model-{n}", "name": f"a model with number {n}"} for n in range(models)]})
 
 
-@pytest.mark.slow
 async def test_a_long_response_is_redacted_without_holding_the_event_loop(path):
     long_text = "a boat sails at dawn " * 2500
     transport = RecordingTransport(in_turn(long_catalog(5_000), says({})), path, auto_publish=False)
@@ -507,7 +508,6 @@ async def test_a_long_response_is_redacted_without_holding_the_event_loop(path):
     assert len(recover(transport.part).document.interactions) == 2
 
 
-@pytest.mark.slow
 async def test_a_late_secret_is_removed_without_holding_the_event_loop(path):
     secret = "abcdefgh-12345678"
     answers = (long_catalog(5_000), says({"message": secret}), says({"token": secret}))
@@ -534,7 +534,6 @@ async def test_virtual_time_does_not_advance_while_a_response_is_redacted(path):
     await transport.aclose()
 
 
-@pytest.mark.slow
 async def test_requests_beside_a_long_response_are_recorded_in_their_order(path):
     async def handle(request):
         return long_catalog() if request.op == "models.list" else says({"path": request.url.path})
@@ -550,7 +549,6 @@ async def test_requests_beside_a_long_response_are_recorded_in_their_order(path)
     assert [await read(replay, request) for request in requests] == bodies
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("passes", [1, 2, 5, 20])
 async def test_a_reader_that_is_cancelled_while_its_response_is_recorded_loses_nothing(path, passes):
     transport = RecordingTransport(in_turn(long_catalog(), says({})), path)

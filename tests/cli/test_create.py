@@ -3,9 +3,13 @@
 import io
 import json
 
+import pytest
+
 from vidgen_async.sandbox import Fault
 
 from .conftest import PICTURE, Stream
+
+pytestmark = pytest.mark.slow
 
 BOAT = ("create", "A paper boat", "--model", "gen-2.0", "--duration", "5")
 

@@ -24,6 +24,8 @@ from vidgen_async.types.orders import Attempt, Order, OrderRef
 
 from .conftest import text_of
 
+pytestmark = pytest.mark.slow
+
 BOAT = ("create", "A secret boat", "--model", "gen-2.0", "--duration", "5", "--no-validate", "--order-id")
 WHY = ("--reason", "not in the account")
 
@@ -89,7 +91,6 @@ def test_the_list_can_be_filtered_by_time(here, mixed):
         ), since
 
 
-@pytest.mark.slow
 def test_the_list_has_pages_and_each_names_the_command_for_the_one_before(here, terminal, service, monkeypatch):
     monkeypatch.setattr("vidgen_async.cli.actions.orders.PAGE", 2)
     names = [f"order-{number}" for number in range(5)]
@@ -355,7 +356,6 @@ def test_resume_sends_a_rejected_order_again_with_the_same_request(here, service
     assert (first.raw, first.idempotency_key) == (second.raw, second.idempotency_key)
 
 
-@pytest.mark.slow
 def test_an_order_that_was_not_sent_can_be_withdrawn_and_is_never_sent(here, service):
     nowhere = ("--base-url", "http://127.0.0.1:9/openapi/v1")
     assert here(*BOAT, "order-1187", *nowhere)[0] == 3

@@ -15,6 +15,8 @@ from vidgen_async.sandbox import Fault
 
 from .conftest import PICTURE
 
+pytestmark = pytest.mark.slow
+
 ELSEWHERE = "http://service.test/openapi/v1"
 BOAT = ("create", "A paper boat", "--model", "gen-2.0", "--order-id", "order-1187")
 
@@ -83,7 +85,6 @@ def elsewhere(here, monkeypatch):
     return here
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", ["--proxy", "VIDGEN_PROXY", "HTTP_PROXY", "ALL_PROXY"])
 def test_every_request_goes_through_the_proxy(elsewhere, service, proxy_server, proxy, how, monkeypatch):
     option = ("--proxy", proxy) if how == "--proxy" else ()
@@ -101,7 +102,6 @@ def test_every_request_goes_through_the_proxy(elsewhere, service, proxy_server, 
     assert {URL(target).host for target in proxy_server.targets} == {"service.test"}
 
 
-@pytest.mark.slow
 def test_a_service_on_this_machine_and_the_sandbox_are_reached_directly(here, service, tmp_path, monkeypatch):
     dead = "http://127.0.0.1:9"
     for name in ("HTTP_PROXY", "ALL_PROXY", "VIDGEN_PROXY"):
@@ -168,7 +168,6 @@ NO_PREFIX = "does not end in /openapi/v1"
 
 
 @pytest.mark.needs_dev
-@pytest.mark.slow
 @pytest.mark.parametrize(("source", "flags"), [("option", ("--json",)), ("environment", ("--debug",))])
 def test_a_warning_about_the_base_url_is_shown_once(here, service, source, flags, monkeypatch):
     service.add_fault("videos.create", Fault.close_after_body())
@@ -212,7 +211,6 @@ def test_a_catalog_that_cannot_be_fetched_is_reported_once(here, service, comman
     assert err.count(f"models.list: {status}") == 1, err
 
 
-@pytest.mark.slow
 def test_a_process_shows_a_warning_once(vidgen, service):
     for env in ({"PYTHONWARNINGS": ""}, {"PYTHONWARNINGS": "always"}):
         command = vidgen("orders", "ls", VIDGEN_BASE_URL="http://service.test/v2", **env)

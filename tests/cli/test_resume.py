@@ -15,6 +15,8 @@ from vidgen_async.sandbox import Fault
 
 from .conftest import PICTURE
 
+pytestmark = pytest.mark.slow
+
 ORDER = "order-1187"
 FAST = ("--poll-interval", "0.05")
 BOAT = ("generate", "A paper boat", "--model", "gen-2.0", "--duration", "5", "-o", "boat.mp4", *FAST)
@@ -39,7 +41,6 @@ def test_after_an_interrupted_upload_nothing_is_stored_and_the_same_command_work
     assert len(service.creates) == 1
 
 
-@pytest.mark.slow
 def test_resume_sends_an_order_that_found_no_connection(here, service, saved):
     service.refuse()
     code, _, err = here(*BOAT, "--order-id", ORDER, "--no-validate")
@@ -141,7 +142,6 @@ class HurriedClock(LoopClock):
         await super().sleep(seconds / 20)
 
 
-@pytest.mark.slow
 def test_an_interrupted_send_reports_until_when_it_counts_as_being_sent_and_resume_waits(here, service, monkeypatch):
     monkeypatch.setattr(service_connection, "Client", partial(service_connection.Client, clock=HurriedClock()))
     service.set_speed(1)

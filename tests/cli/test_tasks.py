@@ -16,6 +16,8 @@ from vidgen_async.types import VideoTask
 
 from .conftest import text_of
 
+pytestmark = pytest.mark.slow
+
 FAST = ("--poll-interval", "0.05")
 
 
@@ -242,7 +244,6 @@ def test_a_task_id_as_the_journal_is_wrong_usage_with_advice(here, service, orde
     assert here("watch", task_id, "--journal", *FAST)[0] == 0
 
 
-@pytest.mark.slow
 def test_on_a_terminal_a_watch_is_a_live_view_and_a_summary(terminal, service, order):
     for width in (80, 120):
         service.set_speed(0)
@@ -285,7 +286,6 @@ def test_a_download_saves_the_video_of_a_completed_task(here, order, tmp_path):
 LEDGER = "check the refund in the credit ledger"
 
 
-@pytest.mark.slow
 def test_every_view_of_a_failed_task_points_to_the_credit_ledger(here, terminal, order):
     task_id = order("x [fail: too dark]", "--order-id", "order-1187")
     for command in (

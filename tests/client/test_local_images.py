@@ -38,6 +38,8 @@ from vidgen_async.sandbox import Fault, Sandbox
 from vidgen_async.transports import DirectTransport, Response, WrappingTransport
 from vidgen_async.types.http import Delivery, Phase, Probe, Request
 
+pytestmark = pytest.mark.slow
+
 JPEG = KINDS["image/jpeg"]
 FIELDS = {"model": "vendorh3", "prompt": "a paper boat", "duration": 5}
 

@@ -25,6 +25,8 @@ from vidgen_async.errors import ConnectError
 from vidgen_async.sandbox import Fault
 from vidgen_async.transports import BufferedResponse, FakeTransport, Request
 
+pytestmark = pytest.mark.slow
+
 TASK = b'HTTP/1.1 200 OK\r\nContent-Length: 36\r\n\r\n{"id": "task-1", "status": "queued"}'
 
 #: The modules that run programs, and the calls by which they do.
@@ -38,7 +40,6 @@ RUNNERS = {
 }
 
 
-@pytest.mark.slow
 def test_the_program_of_the_readme_runs_offline_and_saves_a_video(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
@@ -151,7 +152,6 @@ async def test_the_program_with_a_handling_block_saves_the_video_and_makes_one_o
     assert [task.task_id async for task in client.orders.running()] == []
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("environment")
 async def test_the_web_app_orders_once_and_streams_the_video(service):
     async with TestClient(TestServer(run_program("def make_app(")["make_app"]())) as browser:
@@ -168,7 +168,6 @@ async def test_the_web_app_orders_once_and_streams_the_video(service):
         assert (part.status, len(await part.read())) == (206, 100)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("environment")
 async def test_the_web_app_answers_each_outcome_of_an_order(service, caplog):
     shop = run_program("def make_app(")
@@ -205,7 +204,6 @@ async def test_the_web_app_answers_each_outcome_of_an_order(service, caplog):
 
 
 @pytest.mark.needs_dev
-@pytest.mark.slow
 @pytest.mark.usefixtures("environment")
 async def test_the_web_app_does_not_keep_a_browser_waiting_behind_a_pause(service):
     shop = run_program("def make_app(")
@@ -252,7 +250,6 @@ async def test_the_web_app_closes_the_connection_of_a_video_that_is_cut_short(se
             await video.read()
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the page uses curl")
 @pytest.mark.usefixtures("environment")
 async def test_the_web_app_is_run_and_used_with_the_commands_of_its_page(service, tmp_path, monkeypatch):
@@ -334,7 +331,6 @@ async def test_the_worker_that_is_cancelled_during_a_download_saves_the_video_th
     assert len(service.creates) == 1
 
 
-@pytest.mark.slow
 async def test_the_benchmark_counts_its_creates(capsys):
     await run_program("async def benchmark(")["benchmark"](5)
     assert capsys.readouterr().out.startswith("5 creates in ")

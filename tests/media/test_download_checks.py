@@ -23,6 +23,8 @@ from vidgen_async.errors import (
 )
 from vidgen_async.types.resources import VideoTask
 
+pytestmark = pytest.mark.slow
+
 VIDEO = video()
 
 

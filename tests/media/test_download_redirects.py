@@ -24,6 +24,8 @@ from vidgen_async.transports import BufferedResponse, FakeTransport
 from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.types.http import make_headers
 
+pytestmark = pytest.mark.slow
+
 VIDEO = video()
 SIGNED = "/v/final%20cut.mp4?exp=1767225600&sig=a%2Bb+c~d%2Fe%3D.f_g-h&x=%c3%a9&empty=&q='(*)!$,:@[]|"
 

@@ -11,6 +11,8 @@ from tests.media.sites import RangeHost, Says, in_turn, page, site, to, video
 from tests.transports.raw_service import raw_service
 from vidgen_async.errors import NotVideoError, TruncatedError
 
+pytestmark = pytest.mark.slow
+
 VIDEO = video()
 OTHER = video(seed=2)
 

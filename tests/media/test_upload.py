@@ -35,6 +35,8 @@ from vidgen_async.service.retries import Reads
 from vidgen_async.transports import BufferedResponse, FakeTransport
 from vidgen_async.types.resources import ReferenceAsset
 
+pytestmark = pytest.mark.slow
+
 ASSET = {
     "id": "asset-1",
     "image_id": "asset-1",

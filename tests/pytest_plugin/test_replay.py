@@ -4,12 +4,13 @@ import pytest
 
 from .conftest import AUTO, BASE_URL
 
+pytestmark = pytest.mark.slow
+
 STRICT = AUTO.replace("auto", "strict")
 NOTHING = "filterwarnings('error')"
 READS_ONCE = "assert (await vidgen_client.account.get()).balance == 500"
 
 
-@pytest.mark.slow
 def test_the_default_is_a_replay_without_a_key_and_without_the_extra_of_the_sandbox(project):
     """In a process of its own, which imports all that it needs and finds the plugin by its entry point."""
     (project.home / "PIL.py").write_text("raise ModuleNotFoundError(\"No module named 'PIL'\", name='PIL')")
@@ -223,7 +224,6 @@ def test_a_damaged_cassette_is_reported_in_one_sentence(project):
 SWALLOWS = "with contextlib.suppress(Exception): await vidgen_client.models.list()"
 
 
-@pytest.mark.slow
 def test_unused_interactions_fail_a_test_that_passed_unless_they_are_allowed(project):
     project.tests(f"""
         import pytest
@@ -323,7 +323,6 @@ def test_a_failing_test_has_no_second_error_and_its_report_shows_the_miss(projec
 
 
 @pytest.mark.needs_dev
-@pytest.mark.slow
 def test_the_sandbox_needs_no_pyav(project):
     """In a process of its own, which has not imported it."""
     (project.home / "av.py").write_text("raise ModuleNotFoundError(\"No module named 'av'\", name='av')")

@@ -23,6 +23,8 @@ from tests.sandbox.conftest import Caller, picture
 from vidgen_async.sandbox import Sandbox, SandboxClock, StateError
 from vidgen_async.sandbox.store.state_file import APPLICATION_ID, StateFile, _checksum
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -329,7 +331,6 @@ async def test_only_blobs_that_records_refer_to_remain_after_the_next_opening(fu
     assert after_reset == {"notes.txt"}
 
 
-@pytest.mark.slow
 async def test_flipped_bytes_are_a_state_error_or_have_no_effect(session, tmp_path):
     good = tmp_path / "good.db"
     async with Sandbox(state=good) as first:
@@ -440,7 +441,6 @@ def start(state):
 
 
 @pytest.mark.needs_dev
-@pytest.mark.slow
 async def test_after_a_kill_every_accepted_create_is_restored_with_its_task_charge_and_key(session, start):
     """One process for all that comes before the kill, and one for all that comes after it."""
     process, started = start("--account", "ann=60", "--speed", "60", "--fault", "videos.create=close_after_body")

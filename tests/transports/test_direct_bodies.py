@@ -20,6 +20,8 @@ from vidgen_async.transports.direct.bodies import DirectResponse
 from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.types.http import CHUNK, BytesBody, Delivery, Phase, Probe
 
+pytestmark = pytest.mark.slow
+
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
 MANY = 30_000_000
 
@@ -199,7 +201,6 @@ async def test_the_error_of_an_incomplete_body_has_the_number_of_received_bytes(
     assert caught.value.op == "videos.create"
 
 
-@pytest.mark.slow
 async def test_an_incomplete_body_leaves_nothing_for_the_garbage_collector(transport: DirectTransport) -> None:
     async def breaks(connection: raw.Connection) -> None:
         await connection.request()
@@ -307,7 +308,6 @@ async def test_cancelling_the_read_of_a_body_releases_the_response(transport: Di
         await service.quiet()
 
 
-@pytest.mark.slow
 @careful
 @pytest.mark.parametrize("debug", [False, True])
 async def test_an_unclosed_response_is_warned_about_once(

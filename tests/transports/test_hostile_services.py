@@ -20,7 +20,7 @@ from vidgen_async.errors import (
 from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.types.http import Timeouts
 
-pytestmark = pytest.mark.usefixtures("each_path")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("each_path")]
 
 JSON = {"Accept": "application/json", "Authorization": "Bearer k"}
 BIG = b"x" * (6 << 20)
@@ -180,7 +180,6 @@ async def test_a_shorter_limit_holds_on_a_connection_that_had_a_longer_one(trans
         assert len(service.connections) == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "begun",
     [head("Content-Length: 10") + b"abc", head("Transfer-Encoding: chunked") + b"5\r\nabc"],
@@ -193,7 +192,6 @@ async def test_a_body_that_stops_ends_with_the_read_timeout(transport, tls, begu
         await service.quiet()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "kind"),
     [
@@ -210,7 +208,6 @@ async def test_an_endless_response_ends_with_the_limit_for_all_of_it(transport, 
         await service.quiet()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("timeouts", "kind"), [(SHORT_CONNECT, ConnectError), (SLOW, ResponseTimeoutError)])
 async def test_waiting_for_a_connection_of_the_pool_ends_with_a_time_limit(transport, tls, timeouts, kind) -> None:
     async with serve(raw.hangs, tls) as service:

@@ -21,6 +21,8 @@ from vidgen_async.transports.contract import Harness, TransportContract, harness
 from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.types.http import Probe, Request
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -114,7 +116,6 @@ class TestAppending(TestRecording):
         return AppendingTransport(DirectTransport(), self.path)
 
 
-@pytest.mark.slow
 class TestReplay(TransportContract):
     """Each rule is recorded first, with the service itself, and must then hold for what is played back."""
 
@@ -232,7 +233,6 @@ def test_the_shipped_transports_pass_the_gate_themselves(tmp_path: Path) -> None
     assert all(transport.honours_gate for transport in [*made, ReplayTransport])
 
 
-@pytest.mark.slow
 def test_nothing_else_of_the_package_imports_it() -> None:
     graph = grimp.build_graph("vidgen_async")
     family = {name for name in graph.modules if "contract" in name}
@@ -260,7 +260,6 @@ PYTEST_ASYNCIO = ("-p", "pytest_asyncio.plugin", "-o", "asyncio_default_fixture_
 ANYIO = ("-p", "anyio.pytest_plugin")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "plugins",
     [ANYIO, (*ANYIO, *PYTEST_ASYNCIO), (*ANYIO, *PYTEST_ASYNCIO, "-o", "anyio_mode=auto")],
