@@ -112,7 +112,7 @@ class Aiosqlite:
                 return order
             since = queries._micros(permission.now) - int(1e6 * (pacing.window + SLOT_MARGIN.total_seconds()))
             window = {"service": ref.service, "account": ref.account, "since": since}
-            held = queries._COUNT_HELD_SLOTS, window | {"latest": since, "limit": pacing.limit}
+            held = queries._COUNT_HELD_SLOTS, window | {"newest_at": since, "limit": pacing.limit}
             ((used, _),) = await db.execute_fetchall(*held)
             if used >= pacing.limit:
                 return Turn(0, 0.0)

@@ -71,15 +71,15 @@ _FILL = (
     """,
 )
 
-Read: TypeAlias = Callable[[SqlJournal], Coroutine[Any, Any, int]]
+Read: TypeAlias = Callable[[SqlJournal[Any]], Coroutine[Any, Any, int]]
 """Returns how many it has found."""
 
 
-async def _list(journal: SqlJournal, **which: Any) -> int:
+async def _list(journal: SqlJournal[Any], **which: Any) -> int:
     return len(await journal.list(SERVICE, ACCOUNT, datetime.now(UTC), **which))
 
 
-async def _running(journal: SqlJournal) -> int:
+async def _running(journal: SqlJournal[Any]) -> int:
     count, after = 0, 0
     while True:
         page = await journal.running(SERVICE, ACCOUNT, after=after)
@@ -103,7 +103,7 @@ def run(scale: Scale) -> list[Figure]:
     found: list[Figure] = []
     sizes = (scale.orders // TIMES, scale.orders)
     with tempfile.TemporaryDirectory() as directory, running_server() as server:
-        journals: dict[str, SqlJournal] = {}
+        journals: dict[str, SqlJournal[Any]] = {}
         for many in sizes:
             journals[_name(SQLITE, many)] = sqlite = SqliteJournal(Path(directory) / f"{many}.db")
             journals[_name(POSTGRES, many)] = postgres = PostgresJournal(
@@ -137,7 +137,7 @@ def _name(kind: str, many: int) -> str:
     return f"{kind}, {many:,} orders"
 
 
-def _take(journals: Mapping[str, SqlJournal], read: Read, name: str) -> float:
+def _take(journals: Mapping[str, SqlJournal[Any]], read: Read, name: str) -> float:
     """The seconds of one read."""
 
     async def measure() -> float:

@@ -23,7 +23,7 @@ from benchmarks.measure import machine, median
 from benchmarks.results import Figure, Scale, with_limit, with_ratio
 from tests.postgres import PostgresServer, running_server
 from vidgen_async.journal import Permission, PostgresJournal, SqliteJournal
-from vidgen_async.journal.postgres.connections import _translate
+from vidgen_async.journal.postgres.pipeline import _translate
 from vidgen_async.journal.sql import queries
 from vidgen_async.types.limits import Turn
 from vidgen_async.types.orders import Attempt, Evidence, Order, OrderRef
