@@ -180,6 +180,7 @@ class Connections:
             "synchronous_commit": "on",
             "idle_in_transaction_session_timeout": str(round(_IDLE_LIMIT * 1000)),
             "client_min_messages": "warning",
+            "random_page_cost": "1.1",  # few rows are read; by default, whole tables of some thousand rows would be
         }
         limits = {name: str(round(self._time_limit * part * 1000)) for name, part in _SERVER_LIMITS.items()}
         if connection.info.server_version < _FIRST_WITH_TRANSACTION_TIMEOUT:
