@@ -177,7 +177,7 @@ async def test_a_sender_does_not_give_up_its_own_attempts(sender, end_sessions):
     assert (await sender.get(ref_of(), NOW + DEADLINE * 2)).state is OrderState.UNCERTAIN
 
 
-async def test_a_lost_lock_is_connect_and_lockd_again_before_the_next_attempt(sender, other, end_sessions, sessions):
+async def test_a_lost_lock_is_acquired_again_before_the_next_attempt(sender, other, end_sessions, sessions):
     await sending(sender, "a")
     end_sessions()
     await sending(sender, "b")
@@ -323,7 +323,7 @@ async def is_given_up_at_its_deadline(journal: PostgresJournal) -> bool:
     return states == [OrderState.SENDING, OrderState.UNCERTAIN]
 
 
-async def test_an_attempt_whose_lock_could_not_be_connect_and_lockd_is_sending_until_its_deadline(
+async def test_an_attempt_whose_lock_could_not_be_acquired_is_sending_until_its_deadline(
     sender, other, sessions, monkeypatch, caplog
 ):
     def refuse(lock: session_lock.SessionLock) -> None:
@@ -362,7 +362,7 @@ async def test_a_problem_is_reported_again_after_the_lock_was_held(sender, end_s
     assert len(records) == 2
 
 
-async def test_behind_a_connection_pooler_no_lock_is_connect_and_lockd(other, postgres, sessions):
+async def test_behind_a_connection_pooler_no_lock_is_acquired(other, postgres, sessions):
     async with pooler(postgres) as dsn, open_journal(dsn) as journal:
         await sending(journal)
         assert sessions() == [None]
