@@ -20,7 +20,8 @@ All other arguments are passed to pytest:
   python -m tests tests/orders -n 0 --pdb       one folder, in this process
   python -m tests --dev                         the rest; needs pip install -e ".[dev,bench]" and Chromium
   python -m tests --engines                     the recipes for job queues, and the long proofs of the journal in
-                                                PostgreSQL; needs pip install -e ".[test-engines]" and redis-server
+                                                PostgreSQL; needs pip install -e ".[test-engines]",
+                                                redis-server and pgbouncer
   python -m tests --coverage                    the tests, and what of the package they cover
   python -X dev -m tests                        all, in Python's development mode
 
