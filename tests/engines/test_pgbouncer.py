@@ -18,6 +18,8 @@ from vidgen_async.journal import PostgresJournal
 from vidgen_async.types.limits import Turn
 from vidgen_async.types.orders import Attempt, OrderState
 
+pytestmark = [pytest.mark.needs_engines, pytest.mark.slow]
+
 #: Connections that pgbouncer opens to the server; fewer than the journals have.
 POOL_SIZE = 3
 CONFIGURATION = f"""
