@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.full_journal import FullJournal
 from vidgen_async import Client, VidgenError
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import (
@@ -137,17 +138,10 @@ async def test_a_journal_that_cannot_be_opened_may_be_retried(run, service, tmp_
 
 
 async def test_a_receipt_that_could_not_be_stored_is_final_and_names_its_task(run, service):
-    is_settling = asyncio.Event()
-
-    class FullJournal(MemoryJournal):
-        async def settle(self, ref, n, evidence):
-            is_settling.set()
-            message = "the disk is full"
-            raise JournalError(message)
-
-    client = Client(service.api_key, base_url=service.base_url, journal=FullJournal())
+    journal = FullJournal()
+    client = Client(service.api_key, base_url=service.base_url, journal=journal)
     creating = asyncio.ensure_future(client.videos.create(**FIELDS, order_id="job-1"))
-    await is_settling.wait()
+    await journal.is_settling.wait()
     await client.aclose(grace=0)
     error = await fail(creating)
     assert (type(error), error.may_retry) == (ReceiptNotStoredError, False)

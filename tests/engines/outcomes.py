@@ -16,8 +16,8 @@ async def check_video(service: Service, operator: Client, video: bytes) -> None:
 
 
 async def answer_stopped_worker(service: Service, operator: Client, stopped: Worker) -> None:
-    """The service answers the create that a worker, which was told to stop, still waits for; it stores the receipt and
-    ends. Then the task is completed."""
+    """The service answers the create of a worker that is stopping, which stores the receipt and ends. Then the task is
+    completed."""
     assert await state_of(operator) == "sending"
     service.sandbox.clock.advance(1)
     assert await stopped.wait() == 0

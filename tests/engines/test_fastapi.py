@@ -12,9 +12,9 @@ import aiohttp
 import pytest
 
 from tests.engines.processes import Worker, Workers, find_port, until
+from tests.full_journal import FullJournal
 from tests.stopped_sandbox import Service
-from vidgen_async import Client, JournalError
-from vidgen_async.journal import MemoryJournal
+from vidgen_async import Client
 from vidgen_async.sandbox import Fault
 
 pytestmark = [pytest.mark.needs_engines, pytest.mark.slow]
@@ -171,17 +171,10 @@ async def test_the_answer_tells_whether_to_repeat_the_request(start, browser: Br
 
 
 async def test_the_answer_names_a_task_that_could_not_be_stored(load: Callable[[str], Any], service: Service):
-    is_settling = asyncio.Event()
-
-    class FullJournal(MemoryJournal):
-        async def settle(self, ref, n, evidence):
-            is_settling.set()
-            message = "the disk is full"
-            raise JournalError(message)
-
-    client = Client(service.sandbox.api_key, base_url=service.sandbox.base_url, journal=FullJournal())
+    journal = FullJournal()
+    client = Client(service.sandbox.api_key, base_url=service.sandbox.base_url, journal=journal)
     answering = asyncio.ensure_future(load("fastapi_workers").create("order-1", "a boat", client))
-    await is_settling.wait()
+    await journal.is_settling.wait()
     await client.aclose(grace=0)
     answer = await answering
 
