@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 
 from tests.docs.documentation import PAGES, ROOT, find_blocks
+from tests.free_ports import find_port
 from vidgen_async import RejectedError, UncertainCreateError
 
 PAGE = "docs/how-to/sandbox-in-ci.md"
@@ -38,9 +39,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def on_free_ports(script: str) -> str:
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-        ports = [str(listening.getsockname()[1]) for listening in (one, other)]
-    return script.replace("8080", ports[0]).replace("8081", ports[1])
+    return script.replace("8080", str(find_port())).replace("8081", str(find_port()))
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import random
 import shutil
 import signal
 import socket
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from attrs import field, frozen, mutable
 
+from tests.free_ports import find_port
 from tests.signals import accept_signals
 from tests.stopped_sandbox import LIMIT
 
@@ -148,15 +148,3 @@ def is_answering(server: "subprocess.Popen[bytes]", port: int) -> bool:
         else:
             return server.poll() is None
     return False
-
-
-def find_port() -> int:
-    """A free port below those that the system gives to outgoing connections, which would take it meanwhile."""
-    while True:
-        port = random.randrange(15_000, 32_000)  # noqa: S311 - no secret
-        with socket.socket() as one:
-            try:
-                one.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port

@@ -11,7 +11,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.engines.processes import Worker, Workers, find_port, until
+from tests.engines.processes import Worker, Workers, until
+from tests.free_ports import find_port
 from tests.full_journal import FullJournal
 from tests.stopped_sandbox import Service
 from vidgen_async import Client

@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from tests.engines.processes import find_port, is_answering
+from tests.engines.processes import is_answering
+from tests.free_ports import find_port
 from tests.journal.conftest import ACCOUNT, DEADLINE, SERVICE, accepted, order_of, permission, ref_of
 from tests.postgres import running_server
 from vidgen_async.journal import PostgresJournal

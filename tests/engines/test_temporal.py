@@ -14,7 +14,8 @@ from temporalio.client import Client as Temporal
 from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 
 from tests.engines.outcomes import answer_stopped_worker, check_video
-from tests.engines.processes import QUEUES, Worker, Workers, find_port, is_answering, until
+from tests.engines.processes import QUEUES, Worker, Workers, is_answering, until
+from tests.free_ports import find_port
 from tests.stopped_sandbox import Service
 from vidgen_async import Client
 from vidgen_async.sandbox import Fault
