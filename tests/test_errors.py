@@ -31,6 +31,7 @@ FACTS = {
     "source": "upstream",
     "problems": ("prompt: must not be empty",),
     "state": "uncertain",
+    "may_be_committed": True,
 }
 
 

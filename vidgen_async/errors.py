@@ -348,15 +348,21 @@ class RejectedUnexpectedResponseError(RejectedError, UnexpectedResponseError):
 
 class JournalError(VidgenError):
     """The journal could not be read or written, and this call sent nothing. An order that was sent before is still
-    protected: the journal has it as *sending*, *uncertain* or *accepted*, and a later call sends nothing for it."""
+    protected: the journal has it as *sending*, *uncertain* or *accepted*, and a later call sends nothing for it.
+    The operation of the journal that failed was not carried out, unless ``may_be_committed`` is true."""
 
     may_retry = True
 
-    def __init__(self, message: str = "", *, advice: str = "", may_be_temporary: bool = False) -> None:
+    def __init__(
+        self, message: str = "", *, advice: str = "", may_be_temporary: bool = False, may_be_committed: bool = False
+    ) -> None:
         super().__init__(message, advice=advice)
         #: Whether a later attempt may succeed, such as after a full disk or while another program was writing. False:
         #: the file is damaged or is no journal, this user may not use it, or the database is not set up for one.
         self.may_be_temporary = may_be_temporary
+        #: Whether the operation of the journal may have been carried out all the same, because its commit was sent: the
+        #: connection was lost before the response, or the wait for a standby was cancelled.
+        self.may_be_committed = may_be_committed
 
 
 class OrderStateError(VidgenError):

@@ -373,6 +373,7 @@ async def test_a_commit_that_is_cancelled_before_a_standby_has_it_is_an_error_an
             ) as caught:
                 await write
             assert caught.value.may_be_temporary
+            assert caught.value.may_be_committed
             again = asyncio.ensure_future(journal.settle(ref_of(), 1, accepted()))
             while not again.done() and not execute(server, WAITS):  # noqa: ASYNC110 - it has no event
                 await asyncio.sleep(0)

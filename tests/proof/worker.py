@@ -91,7 +91,7 @@ async def repeat(client: Client, halt: Halt, verb: str, order_id: str, *more: An
         except JournalError as error:
             if isinstance(error, ReceiptNotStoredError):
                 raise
-            say(order=order_id, verb=verb, repeated=str(error))
+            say(order=order_id, verb=verb, repeated=str(error), may_be_committed=error.may_be_committed)
             await asyncio.sleep(0.02)
 
 

@@ -44,8 +44,8 @@ class RunningPage:
 class Journal(Protocol):
     """Stores orders and their attempts.
 
-    An operation that raises JournalError was not carried out, unless the message says that its commit may have been.
-    Every operation can be repeated safely.
+    An operation that raises JournalError was not carried out, unless ``may_be_committed`` of the error is true. Every
+    operation can be repeated safely.
     """
 
     @property

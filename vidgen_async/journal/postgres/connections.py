@@ -152,10 +152,10 @@ class Connections:
             problem = (
                 f"the connection was lost during a commit ({describe_error(error)}), which may have been carried out"
             )
-            raise self._make_error(problem, may_be_temporary=True) from error
+            raise self._make_error(problem, may_be_temporary=True, may_be_committed=True) from error
         if locked is not None and not self._local.is_replicated:
             problem = "a commit was cancelled while it waited for the standby: it is carried out, but may be lost"
-            raise self._make_error(problem, may_be_temporary=True)
+            raise self._make_error(problem, may_be_temporary=True, may_be_committed=True)
         return result
 
     def _handle_notice(self, notice: errors.Diagnostic) -> None:
@@ -270,9 +270,11 @@ class Connections:
         problem = f"{meaning} ({describe_error(error)})" if meaning else describe_error(error)
         return self._make_error(f"{problem}. Nothing was written", may_be_temporary=isinstance(error, _TEMPORARY))
 
-    def _make_error(self, problem: str, *, may_be_temporary: bool = False) -> JournalError:
+    def _make_error(
+        self, problem: str, *, may_be_temporary: bool = False, may_be_committed: bool = False
+    ) -> JournalError:
         message = f"the journal {self._name} could not be used: {problem}."
-        return JournalError(message, may_be_temporary=may_be_temporary)
+        return JournalError(message, may_be_temporary=may_be_temporary, may_be_committed=may_be_committed)
 
 
 @contextmanager

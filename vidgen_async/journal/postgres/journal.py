@@ -38,8 +38,8 @@ class PostgresJournal(SqlJournal[Connections]):
     server. All stored times are those of the database's clock, so that hosts whose clocks differ count the same rolling
     limit: the difference to the clock of this machine is added to every time that is stored, and subtracted from every
     time that is returned. Clients, event loops and threads can share a journal; a forked child can use it only if it
-    was not used before the fork. An operation that raises JournalError was not carried out, or is repeated by the
-    client without harm.
+    was not used before the fork. An operation that raises JournalError was not carried out, unless
+    ``may_be_committed`` of the error is true; the client repeats it without harm.
 
     The first attempt opens one more connection, which must be a direct one, for a lock that the process holds until
     :meth:`aclose`, and as long as an attempt of this journal has no outcome, because another client sends it or its
