@@ -24,7 +24,6 @@ from tests.cassette.sample_cassettes import (
 from vidgen_async.cassette import RecordedRequest
 from vidgen_async.cassette.checks import (
     cassettes_below,
-    cassettes_here,
     check_cassette,
     is_cassette,
     orphans,
@@ -203,14 +202,8 @@ def test_cassettes_are_found_at_any_depth_in_order_and_other_files_are_skipped(t
 @pytest.mark.parametrize("folder", [".venv", ".git", "node_modules", "site-packages"])
 def test_hidden_and_installed_directories_are_searched_only_if_they_are_named(tmp_path, folder):
     path = save(tmp_path / folder / "cassettes" / "boat.json", document(look(1)))
-    assert cassettes_below(tmp_path) == cassettes_here(tmp_path) == []
+    assert cassettes_below(tmp_path) == []
     assert cassettes_below(tmp_path / folder) == [path]
-
-
-def test_the_cassettes_of_a_project_are_in_its_directory_and_below_directories_named_cassettes(tmp_path):
-    places = ("own.json", "cassettes/a.json", "tests/cassettes/test_app/b.json", "tests/elsewhere/c.json")
-    made = [save(tmp_path / place, document(look(1))) for place in places]
-    assert cassettes_here(tmp_path) == made[:3]
 
 
 # -- what belongs to none --------------------------------------------------------------------------------------------

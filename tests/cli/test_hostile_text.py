@@ -7,8 +7,11 @@ from contextlib import closing
 
 import click
 import pytest
+from attrs import evolve
 from rich.console import Console
 
+from tests.cassette.sample_cassettes import document, look, save, save_part
+from vidgen_async.cassette import Failure, RecordedRequest
 from vidgen_async.cli.commands.orders import orders
 from vidgen_async.cli.options import order_ids
 from vidgen_async.cli.terminal.status_display import RichScreen, Screen
@@ -115,23 +118,17 @@ def test_arguments_are_cleaned_where_they_are_wrong(here, terminal):
 
 
 def test_cassettes_are_cleaned(vidgen_cassette, on_a_terminal, tmp_path):
-    request = {"method": "GET", "url": f"https://service.test/openapi/v1/{HOSTILE}"}
-    response = {"status": 200, "headers": [f"X-Name: {HOSTILE}"], "body": {"json": {HOSTILE: HOSTILE}}}
-    one = {"n": 1, "op": HOSTILE, "t": [0, 5, 6], "request": request, "response": response}
-    lost = {"type": HOSTILE, "delivery": "maybe_sent", "phase": "wait", "message": HOSTILE, "received": 0}
-    meta = {"recorded_at": "2026-11-27T21:35:24Z", "recorder": HOSTILE, "base_url": "https://service.test/openapi/v1"}
-    document = {"format": "vidgen-cassette", "version": 1, "meta": meta}
-    failed = {"n": 2, "op": HOSTILE, "t": [7, None, 8], "request": request, "response": None, "error": lost}
-    (tmp_path / "one.json").write_text(json.dumps({**document, "interactions": [one, failed]}))
-    for line in (
-        ("ls", "one.json"),
-        ("show", "one.json"),
-        ("show", "one.json", "--with-bodies"),
-        ("check", "one.json"),
-    ):
-        _, out, err = vidgen_cassette(*line)
-        assert "INJECTED" in out or line[0] != "show", err
-        check(out + err, line, is_terminal=False)
+    request = RecordedRequest("GET", f"https://service.test/openapi/v1/{HOSTILE}")
+    failure = Failure(HOSTILE, "maybe_sent", "wait", HOSTILE)
+    body = {"json": {HOSTILE: "Bearer 0123456789abcdef0123456789abcdef"}}
+    recorded = (evolve(look(1, request=request), op=HOSTILE), look(2, failure=failure), look(3, request=request))
+    save_part(tmp_path / "one.json.part", document(*recorded), unfinished=1)
+    save(tmp_path / "leak.json", document(look(1, body=body)))
+    for line in (("recover", "one.json.part"), ("check", "leak.json")):
+        code, out, err = vidgen_cassette(*line)
+        assert (code, err) == (1, "")
+        assert "INJECTED" in out
+        check(out, line, is_terminal=False)
         check(on_a_terminal("cassette", *line)[1], line)
 
 

@@ -147,7 +147,7 @@ def test_help_the_version_and_completion_import_nothing_that_commands_need(tmp_p
         import json, os, sys
         from vidgen_async.cli import main
         words = ["vidgen cre", "vidgen create --", "vidgen orders ls --state ", "vidgen create x --ratio 1"]
-        arguments = [["--version"], ["--help"], ["create", "--help"], ["orders", "--help"], ["cassette", "show", "-h"]]
+        arguments = [["--version"], ["--help"], ["create", "--help"], ["orders", "--help"], ["cassette", "check", "-h"]]
         for one in [*arguments, *words]:
             if isinstance(one, str):
                 sys.argv = ["vidgen"]

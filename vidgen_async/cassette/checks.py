@@ -18,8 +18,6 @@ from vidgen_async.cassette.reader import load
 from vidgen_async.cassette.secret_scan import scan
 from vidgen_async.errors import CassetteInvalidError, CassetteVersionError
 
-#: The directories of tests' cassettes, which are searched below the current directory.
-CASSETTES = "cassettes"
 #: The names of files that are written while recording, and of older recordings that did not end.
 UNFINISHED = re.compile(r".*\.json\.part(?:\.old\d*)?")
 
@@ -76,17 +74,6 @@ def cassettes_below(directory: Path) -> list[Path]:
     Hidden directories and those of installed packages are not searched. OSError when one cannot be read.
     """
     return [file for folder in folders_below(directory) for file in _cassettes_in(folder)]
-
-
-def cassettes_here(directory: Path) -> list[Path]:
-    """The cassettes of a project: those in the directory itself, and those below directories named ``cassettes``."""
-    own = _cassettes_in(directory)
-    return own + [
-        file
-        for folder in folders_below(directory)
-        if CASSETTES in folder.relative_to(directory).parts
-        for file in _cassettes_in(folder)
-    ]
 
 
 def _cassettes_in(folder: Path) -> list[Path]:

@@ -1,38 +1,39 @@
-"""``vidgen cassette``: what cassettes contain, whether they may be committed, and how to recover a recording.
-Nothing here connects to the service."""
+"""``vidgen cassette``: whether cassettes may be committed, and how to recover a recording. Nothing here connects to the
+service."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from itertools import chain
 from pathlib import Path
 
-import click
 from attrs import evolve
 
-from vidgen_async.cassette import Interaction, load
+from vidgen_async.cassette import Document, Interaction, RecoveredRecording, load
 from vidgen_async.cassette import recover as read_part
-from vidgen_async.cassette.checks import cassettes_here, check_cassette, folders_below, orphans
-from vidgen_async.cli.cassette_files import find_cassettes, publish, refuse_to_replace
-from vidgen_async.cli.run_state import RunState
-from vidgen_async.cli.terminal.cassette_views import (
-    body_texts,
-    cassette_document,
-    cassettes_table,
-    interaction_document,
-    interaction_facts,
-    interactions_table,
-    problem_document,
-    problems_table,
-    recovered_document,
-    recovered_facts,
+from vidgen_async.cassette.body_decoding import BLOBS
+from vidgen_async.cassette.body_encoding import Blob
+from vidgen_async.cassette.checks import (
+    Problem,
+    blob_names,
+    cassettes_below,
+    check_cassette,
+    folders_below,
+    is_cassette,
+    orphans,
 )
+from vidgen_async.cassette.secret_scan import refuse_secrets
+from vidgen_async.cassette.storage import store
+from vidgen_async.cli.run_state import RunState
 from vidgen_async.cli.terminal.exit_reports import error_report
-from vidgen_async.cli.terminal.formatting import clean_lines, traceback_of
+from vidgen_async.cli.terminal.formatting import seconds, traceback_of
+from vidgen_async.cli.terminal.json_documents import pick
+from vidgen_async.cli.terminal.result_output import Table, facts_of
 from vidgen_async.cli.terminal.standard_streams import drop_lost_output
 from vidgen_async.cli.terminal.status_display import Screen, make_screen
-from vidgen_async.errors import CassetteError
+from vidgen_async.errors import CassetteError, CassetteInvalidError, CassetteNotFoundError
 
 
 class CassetteExit(IntEnum):
@@ -43,61 +44,56 @@ class CassetteExit(IntEnum):
     ERROR = 2
 
 
-def ls(paths: tuple[Path, ...], is_json: bool, is_debug: bool) -> int:
-
-    def work(screen: Screen) -> CassetteExit:
-        found, errors = find_cassettes(paths) if paths else (cassettes_here(Path()), [])
-        listed = []
-        for path in found:
-            try:
-                listed.append(cassette_document(path, load(path)))
-            except CassetteError as error:
-                errors.append(error)
-        if listed or not errors:
-            screen.show(cassettes_table(listed), *listed)
-        return _show_errors(screen, errors) or CassetteExit.OK
-
-    return _run(work, is_json=is_json, is_debug=is_debug)
-
-
-def show(path: Path, n: int | None, with_bodies: bool, is_json: bool, is_debug: bool) -> int:
-
-    def work(screen: Screen) -> CassetteExit:
-        document = load(path)
-        chosen = [one for one in document.interactions if n in (None, one.n)]
-        if n is not None and not chosen:
-            count = len(document.interactions)
-            raise CassetteError(f"there is no interaction {n} in {path}, which has {count}")
-        if is_json:
-            screen.show("", *(interaction_document(path, one, with_bodies=with_bodies) for one in chosen))
-        elif n is None and not with_bodies:
-            screen.show(interactions_table(document))
-        else:
-            for at, one in enumerate(chosen):
-                if at:
-                    click.echo()
-                screen.show(interaction_facts(document, one))
-                if with_bodies:
-                    _show_bodies(screen, one)
-        return CassetteExit.OK
-
-    return _run(work, is_json=is_json, is_debug=is_debug)
-
-
 def check(paths: tuple[Path, ...], with_orphans: bool, max_age: timedelta | None, is_json: bool, is_debug: bool) -> int:
 
     def work(screen: Screen) -> CassetteExit:
-        found, errors = find_cassettes(paths)
+        found, errors = _find_cassettes(paths)
         now = datetime.now(UTC)
         problems = [problem for path in found for problem in check_cassette(path, now=now, max_age=max_age)]
         if with_orphans:
             folders = [folders_below(path) if path.is_dir() else [path.parent] for path in paths if path.exists()]
             problems += orphans(chain(*folders))
         if problems or not errors:
-            screen.show(problems_table(problems, len(found)), *map(problem_document, problems))
+            documents = (
+                {"path": str(one.path), "problem": str(one.kind), **pick(one, "where message")} for one in problems
+            )
+            screen.show(_problems_table(problems, len(found)), *documents)
         return _show_errors(screen, errors) or (CassetteExit.PROBLEMS if problems else CassetteExit.OK)
 
     return _run(work, is_json=is_json, is_debug=is_debug)
+
+
+def _find_cassettes(paths: Iterable[Path]) -> tuple[list[Path], list[Exception]]:
+    """Return the cassettes at the paths, each once, and an error for each path without one."""
+    found: dict[Path, None] = {}
+    errors: list[Exception] = []
+    for path in paths:
+        try:
+            found.update(dict.fromkeys(_cassettes_at(path)))
+        except (CassetteError, OSError) as error:
+            errors.append(error)
+    return list(found), errors
+
+
+def _cassettes_at(path: Path) -> list[Path]:
+    if path.is_dir():
+        below = cassettes_below(path)
+        if not below:
+            raise CassetteNotFoundError(f"there is no cassette in the directory {path}", path=str(path))
+        return below
+    if not path.is_file() or not is_cassette(path):
+        load(path)  # raises the error that describes the file
+    return [path]
+
+
+def _problems_table(problems: Sequence[Problem], count: int) -> Table:
+    """A row for each problem; ``count`` cassettes were checked."""
+    return Table(
+        names=("file", "problem", "where", "what"),
+        long=("file", "where", "what"),
+        rows=tuple((str(one.path), str(one.kind), one.where or "—", one.message) for one in problems),
+        empty=f"{_counted(count, 'cassette')} checked, no problems found",
+    )
 
 
 def recover(part: Path, output: Path | None, force: bool, is_json: bool, is_debug: bool) -> int:
@@ -108,26 +104,103 @@ def recover(part: Path, output: Path | None, force: bool, is_json: bool, is_debu
         if output is not None:
             recovered = evolve(recovered, target=output)
         if not is_json:
-            screen.show(interactions_table(recovered.document))
-            screen.show(recovered_facts(recovered))
+            screen.show(_interactions_table(recovered.document))
+            finished = _counted(len(recovered.document.interactions), "interaction")
+            damaged = _counted(recovered.damaged, "line") if recovered.damaged else None
+            unfinished = (("not finished", line) for line in recovered.unfinished)
+            screen.show(facts_of((("finished", finished), *unfinished, ("damaged", damaged))))
         if not recovered.document.interactions:
             raise CassetteError(f"no interaction was finished in {part}; nothing was written")
         if not force:
-            refuse_to_replace(recovered)
-        lost = publish(recovered, part)
+            _refuse_to_replace(recovered)
+        lost = _publish(recovered, part)
         for name in lost:
             screen.warn(f"the blob {name} is lost: its body cannot be replayed")
-        screen.show(f"written {recovered.target}", recovered_document(recovered, part))
+        count = {"interactions": len(recovered.document.interactions)}
+        written = {"path": str(recovered.target), "part": str(part), **count, **pick(recovered, "unfinished damaged")}
+        screen.show(f"written {recovered.target}", written)
         return CassetteExit.PROBLEMS if recovered.unfinished or recovered.damaged or lost else CassetteExit.OK
 
     return _run(work, is_json=is_json, is_debug=is_debug)
 
 
-def _show_bodies(screen: Screen, one: Interaction) -> None:
-    for name, text in body_texts(one):
-        screen.show(f"{name}:")
-        for line in clean_lines(text).splitlines():
-            click.echo(f"  {line}")
+def _refuse_to_replace(recovered: RecoveredRecording) -> None:
+    """Raise CassetteError if an existing cassette has interactions that the recovered one does not have."""
+    target = recovered.target
+    try:
+        old = load(target)
+    except CassetteNotFoundError:
+        return
+    except CassetteInvalidError as error:
+        raise CassetteError(f"{error.message.rstrip('.')}. Nothing was written; --force replaces it.") from error
+    missing = Counter(map(_content, old.interactions)) - Counter(map(_content, recovered.document.interactions))
+    if missing:
+        message = f"{target} has interactions that were not recovered. Nothing was written; --force replaces it."
+        raise CassetteError(message)
+
+
+def _content(one: Interaction) -> str:
+    """An interaction without its number and times, which differ between two recordings of the same requests."""
+    return repr(evolve(one, n=0, started=0.0, answered=None, ended=None))
+
+
+def _publish(recovered: RecoveredRecording, part: Path) -> list[str]:
+    """Write the cassette and its missing blobs, and return the names of those that are lost. CassetteError means that
+    nothing was written, usually because of a secret."""
+    numbers = {one.n for one in recovered.document.interactions}
+    if len(numbers) < len(recovered.document.interactions):
+        raise CassetteError(f"{recovered.target} already has the interactions of {part}; nothing was written")
+    refuse_secrets(recovered.document)
+    source, target = part.parent / BLOBS, recovered.target.parent / BLOBS
+    lost = []
+    for name in sorted(blob_names(recovered.document)):
+        if (target / name).exists():
+            continue
+        if (source / name).is_file():
+            store(Blob(name, (source / name).read_bytes()), target)
+        else:
+            lost.append(name)
+    recovered.publish()
+    return lost
+
+
+def _interactions_table(document: Document) -> Table:
+    base_url = document.meta.base_url
+    return Table(
+        names=("n", "op", "method", "path", "outcome", "at"),
+        numbers=("n", "at"),
+        long=("path", "outcome"),
+        optional=("op",),
+        rows=tuple(
+            (
+                str(one.n),
+                one.op,
+                one.request.method,
+                _short_url(one.request.url, base_url),
+                _outcome(one),
+                seconds(one.started),
+            )
+            for one in document.interactions
+        ),
+        empty="the cassette has no interactions",
+    )
+
+
+def _short_url(url: str, base_url: str | None) -> str:
+    """The path and query of the service's own URLs; other URLs whole."""
+    origin = "/".join((base_url or "").split("/")[:3])
+    return url.removeprefix(origin) if origin and url.startswith(f"{origin}/") else url
+
+
+def _outcome(one: Interaction) -> str:
+    outcomes = [] if one.status is None else [str(one.status)]
+    if one.failure is not None:
+        outcomes.append(f"{one.failure.type} ({one.failure.delivery}, {one.failure.phase})")
+    return ", then ".join(outcomes)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _run(work: Callable[[Screen], CassetteExit], *, is_json: bool, is_debug: bool) -> int:

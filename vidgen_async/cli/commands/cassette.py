@@ -1,5 +1,5 @@
-"""``vidgen cassette``: what cassettes contain, whether they may be committed, and how to recover a recording.
-Nothing here connects to the service."""
+"""``vidgen cassette``: whether cassettes may be committed, and how to recover a recording. Nothing here connects to the
+service."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from vidgen_async.cli.interrupts import exit_at_interrupts
-from vidgen_async.cli.option_values import WholeNumber, read_age
+from vidgen_async.cli.option_values import read_age
 from vidgen_async.cli.options import JSON_HELP, OrderedGroup
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -25,14 +25,12 @@ EXIT_CODES = (
 
 @click.group(cls=OrderedGroup, exit_codes=EXIT_CODES)
 def cassette() -> None:
-    """Show, check and recover cassettes.
+    """Check and recover cassettes.
 
     A cassette is a recording of requests and responses, which tests replay. These commands need neither a key nor a
     network connection; only recover writes files.
 
     \b
-      vidgen cassette ls
-      vidgen cassette show tests/cassettes/boat.json --n 3
       vidgen cassette check tests --orphans --max-age 90d
       vidgen cassette recover tests/cassettes/boat.json.part
     """
@@ -44,45 +42,6 @@ def _common(command: F) -> F:
 
 
 _PATH = click.Path(path_type=Path)
-
-
-@cassette.command()
-@click.argument("paths", metavar="[PATH]…", type=_PATH, nargs=-1)
-@_common
-def ls(paths: tuple[Path, ...], is_json: bool, is_debug: bool) -> int:
-    """List cassettes.
-
-    PATH is a cassette, or a directory, which is searched recursively. Default: the current directory, and recursively
-    all directories named cassettes. Other JSON files are skipped.
-
-    \b
-      vidgen cassette ls
-      vidgen cassette ls tests/cassettes --json
-    """
-    with exit_at_interrupts():
-        from vidgen_async.cli.actions import cassette
-    return cassette.ls(paths, is_json, is_debug)
-
-
-@cassette.command()
-@click.argument("path", metavar="PATH", type=_PATH)
-@click.option("--n", "n", type=WholeNumber(min=1), metavar="N", help="Show one interaction with its headers.")
-@click.option("--with-bodies", is_flag=True, help="Show bodies too; they may contain prompts.")
-@_common
-def show(path: Path, n: int | None, with_bodies: bool, is_json: bool, is_debug: bool) -> int:
-    """Show the interactions of a cassette.
-
-    Each line has the request, its outcome, and the time since the start of the recording. --n shows one interaction
-    with its headers. Bodies, which may contain prompts but no secrets, are shown only with --with-bodies.
-
-    \b
-      vidgen cassette show tests/cassettes/boat.json
-      vidgen cassette show tests/cassettes/boat.json --n 3 \\
-          --with-bodies
-    """
-    with exit_at_interrupts():
-        from vidgen_async.cli.actions import cassette
-    return cassette.show(path, n, with_bodies, is_json, is_debug)
 
 
 @cassette.command()
