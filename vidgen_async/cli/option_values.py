@@ -94,8 +94,7 @@ def read_since(text: str) -> datetime:
             return datetime.now(UTC) - read_age(text)
         return datetime.fromisoformat(text.strip()).astimezone()
     except (ValueError, OverflowError) as error:
-        message = (
+        raise click.BadParameter(
             f"{text!r} is neither a duration, such as 5m, 2h or 7d (units: s, m, h, d, w), "
             "nor a date or time, such as 2026-11-29T08:00"
-        )
-        raise click.BadParameter(message) from error
+        ) from error

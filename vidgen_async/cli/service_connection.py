@@ -137,14 +137,12 @@ def _check_environment(settings: Settings, *, needs_key: bool) -> None:
         raise ConfigurationError(message)
     if settings.base_url is None and not os.environ.get("VIDGEN_BASE_URL", "").strip():
         why = "" if needs_key else ". The journal stores the orders of each service separately; nothing is sent to it"
-        message = f"no base URL: set VIDGEN_BASE_URL or use --base-url; it ends in /openapi/v1{why}"
-        raise ConfigurationError(message)
+        raise ConfigurationError(f"no base URL: set VIDGEN_BASE_URL or use --base-url; it ends in /openapi/v1{why}")
 
 
 def _refuse_key() -> str:
     """The key of a command that only uses the journal, so that nothing can be sent without one."""
-    message = "this command sends nothing to the service"
-    raise ConfigurationError(message)
+    raise ConfigurationError("this command sends nothing to the service")
 
 
 def _client(

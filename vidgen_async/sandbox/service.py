@@ -143,10 +143,9 @@ class Sandbox(SandboxState):
                 self._persistence.open()
                 stack.callback(self._persistence.close)
                 if self._api_key_argument not in (None, self.api_key):
-                    message = (
+                    raise StateError(
                         f"the state {self._persistence.path} has another API key for the account {self._account.name!r}"
                     )
-                    raise StateError(message)
             stack.push_async_callback(self._endpoints.render_cache.aclose)
             for origin in (self._links, self._service):
                 await origin.open()

@@ -119,8 +119,7 @@ class Catalog(Serializable):
         model = self.get(code)
         if model is not None:
             return model
-        message = f"no model {code!r} in the catalog; there are: {', '.join(model.code for model in self.models)}"
-        raise KeyError(message)
+        raise KeyError(f"no model {code!r} in the catalog; there are: {', '.join(model.code for model in self.models)}")
 
     def get(self, code: str) -> CatalogModel | None:
         """Return the model with this ID, or None. Of several with the same ID, a usable one is returned."""
@@ -394,5 +393,4 @@ def task_id_of(task: TaskLike) -> str:
     if isinstance(task, VideoTask):
         return task.id
     # Reached by users without a type checker.
-    message = f"a task is a task id, a Receipt or a VideoTask, not {type(task).__name__}"
-    raise TypeError(message)
+    raise TypeError(f"a task is a task id, a Receipt or a VideoTask, not {type(task).__name__}")

@@ -236,9 +236,8 @@ def read_version(db: sqlite3.Connection, path: Path) -> int:
         message = f"{path} is a database of another program, not a journal; give another path. Nothing was written."
         raise JournalError(message)
     if version > VERSION:
-        message = (
+        raise JournalError(
             f"the journal {path} was written by a newer vidgen_async (schema version {version}; this release supports "
             f"{VERSION}): upgrade vidgen_async. Nothing was written."
         )
-        raise JournalError(message)
     return int(version)
