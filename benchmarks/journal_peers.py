@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 import aiosqlite
 from attrs import asdict
 
-from vidgen_async.journal import MemoryJournal, Permission, SqliteJournal
+from vidgen_async.journal import MemoryJournal, MustWait, OrderChanged, Permission, SqliteJournal
 from vidgen_async.journal.base import unknown_order_error
 from vidgen_async.journal.sql import queries
 from vidgen_async.journal.sqlite import schema
@@ -32,7 +32,7 @@ class OrderJournal(Protocol):
 
     async def intend(self, order: Order) -> Order: ...
 
-    async def begin(self, permission: Permission) -> Attempt | Order | Turn: ...
+    async def begin(self, permission: Permission) -> Attempt: ...
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order: ...
 
@@ -104,18 +104,18 @@ class Aiosqlite:
             await db.execute(queries._ADD_ORDER, asdict(order.ref) | queries._to_row(order))
             return await self._read(db, order.ref)
 
-    async def begin(self, permission: Permission) -> Attempt | Order | Turn:
+    async def begin(self, permission: Permission) -> Attempt:
         ref, pacing = permission.ref, permission.pacing or Pacing()
         async with self._transaction() as db:
             order = await self._read(db, ref)
             if not permission.matches(order):
-                return order
+                raise OrderChanged(order)
             since = queries._micros(permission.now) - int(1e6 * (pacing.window + SLOT_MARGIN.total_seconds()))
             window = {"service": ref.service, "account": ref.account, "since": since}
             held = queries._COUNT_HELD_SLOTS, window | {"newest_at": since, "limit": pacing.limit}
             ((used, _),) = await db.execute_fetchall(*held)
             if used >= pacing.limit:
-                return Turn(0, 0.0)
+                raise MustWait(Turn(0, 0.0))
             attempt = permission.make_attempt()
             facts = queries._to_row(attempt) | {"counted_at": queries._to_column(attempt.counted_at)}
             await db.execute(queries._ADD_ATTEMPT, asdict(ref) | facts)

@@ -25,7 +25,6 @@ from tests.postgres import PostgresServer, running_server
 from vidgen_async.journal import Permission, PostgresJournal, SqliteJournal
 from vidgen_async.journal.postgres.pipeline import _translate
 from vidgen_async.journal.sql import queries
-from vidgen_async.types.limits import Turn
 from vidgen_async.types.orders import Attempt, Evidence, Order, OrderRef
 
 #: The settings of a real server, which the tests do without.
@@ -59,7 +58,7 @@ class PlainInserts:
         await self._execute(queries._ADD_ORDER, asdict(order.ref) | queries._to_row(order))
         return self._orders.setdefault(order.ref, order)
 
-    async def begin(self, permission: Permission) -> Attempt | Order | Turn:
+    async def begin(self, permission: Permission) -> Attempt:
         attempt = permission.make_attempt()
         facts = queries._to_row(attempt) | {"counted_at": queries._to_column(attempt.counted_at)}
         await self._execute(queries._ADD_ATTEMPT, asdict(permission.ref) | facts)

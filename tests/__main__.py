@@ -16,7 +16,7 @@ All other arguments are passed to pytest:
 
   python -m tests                               all checks and tests (minutes)
   python -m tests --fast                        formatting, lint and the quick tests (under a minute)
-  python -m tests --fast tests/orders -k gate   the quick tests of one folder that match
+  python -m tests --fast tests/orders -k lost   the quick tests of one folder that match
   python -m tests tests/orders -n 0 --pdb       one folder, in this process
   python -m tests --dev                         the rest; needs pip install -e ".[dev,bench]" and Chromium
   python -m tests --engines                     the recipes for job queues, and the long proofs of the journal in

@@ -6,9 +6,12 @@ import pickle
 
 import pytest
 
+from tests.journal.conftest import order_of
 from vidgen_async import errors
 from vidgen_async.errors import VidgenError
+from vidgen_async.journal import MustWait, OrderChanged
 from vidgen_async.types.http import Delivery, Phase
+from vidgen_async.types.limits import Turn
 from vidgen_async.types.resources import VideoTask
 
 ALL_ERRORS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, VidgenError)]
@@ -46,11 +49,14 @@ def made(kind: type[VidgenError]) -> VidgenError:
     return kind("what happened", **{name: value for name, value in FACTS.items() if name in names})
 
 
-@pytest.mark.parametrize(
+with_each_twin = pytest.mark.parametrize(
     "twin",
     [lambda error: pickle.loads(pickle.dumps(error)), copy.copy, copy.deepcopy],  # noqa: S301 - our own pickle
     ids=["pickle", "copy", "deepcopy"],
 )
+
+
+@with_each_twin
 def test_every_error_survives_pickle_copy_and_deepcopy_with_its_attributes(twin):
     assert len(ALL_ERRORS) > 50
     for kind in ALL_ERRORS:
@@ -58,6 +64,12 @@ def test_every_error_survives_pickle_copy_and_deepcopy_with_its_attributes(twin)
         again = twin(error)
         assert (type(again), str(again)) == (kind, "what happened")
         assert vars(again) == vars(error), kind
+
+
+@with_each_twin
+def test_the_answers_of_a_journal_survive_pickle_copy_and_deepcopy(twin):
+    assert twin(OrderChanged(order_of())).order == order_of()
+    assert twin(MustWait(Turn(0, 1.5))).turn == Turn(0, 1.5)
 
 
 def test_every_error_can_be_made_from_a_message_alone():

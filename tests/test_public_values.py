@@ -112,8 +112,8 @@ SERIALIZABLE = [value for value in VALUES if isinstance(value, Serializable)]
 
 #: They hold connections, or stand for work in progress.
 LIVE = {
-    *("AccountInfo", "Client", "Files", "Models", "Orders", "Probe", "VideoStream", "Videos", "Watcher"),
-    *("Body", "Clock", "ImagesToUpload", "Journal", "Poll", "Response", "Transport"),
+    *("AccountInfo", "Client", "Files", "Models", "Orders", "VideoStream", "Videos", "Watcher"),
+    *("Body", "Clock", "Connection", "ImagesToUpload", "Journal", "Poll", "Response", "Transport"),
 }
 
 

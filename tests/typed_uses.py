@@ -26,7 +26,6 @@ from vidgen_async.pytest_plugin import VidgenCassette
 from vidgen_async.transports import (
     BufferedResponse,
     DirectTransport,
-    Probe,
     Request,
     Response,
     Transport,
@@ -43,16 +42,14 @@ class LoggingTransport(WrappingTransport):
         super().__init__(inner)
         self.log: list[str] = []
 
-    async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
-        response = await super().send(request, probe=probe)
+    async def prepare(self, request: Request) -> Request:
+        self.log.append(request.op)
+        return request
+
+    async def send(self, request: Request) -> Response:
+        response = await super().send(request)
         self.log.append(f"{request.op} {response.status}")
         return response
-
-
-class UngatedTransport(WrappingTransport):
-    """One that does not pass the gate itself."""
-
-    honours_gate = False
 
 
 async def uses(receipts: list[Receipt]) -> None:

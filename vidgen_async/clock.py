@@ -196,6 +196,15 @@ async def within(clock: Clock, seconds: float | None, work: Callable[[], Awaitab
     """
     if seconds is None:
         return await work()
+    if type(clock) is LoopClock:  # without a task for the work and one for the limit
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                return await work()
+        except TimeoutError:
+            if limit.expired():
+                raise TimeoutError from None
+            raise
     worker = asyncio.ensure_future(work())
     timer = asyncio.ensure_future(clock.sleep(seconds))
     try:

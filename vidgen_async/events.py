@@ -6,10 +6,14 @@ No record at any level holds a key, a token, a signed link, a prompt or image da
 """
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import StrEnum
+from typing import ParamSpec
+
+P = ParamSpec("P")
 
 
 class Event(StrEnum):
@@ -45,8 +49,6 @@ class Event(StrEnum):
     """ERROR: one task is the receipt of two orders. ``task_id``, ``order_id``, ``other_order_id``"""
     RESULTS_WRITE_FAILED = "results.write_failed"
     """WARNING the first time, then INFO: how tasks ended could not be written. ``count``, ``error``"""
-    ORDER_GATE_BYPASSED = "order.gate_bypassed"
-    """ERROR: a transport may have sent the order without waiting for the gate. ``order_id``"""
     ORDER_READ_FAILED = "order.read_failed"
     """WARNING: a closing client could not read the order from the journal. ``order_id``, ``error``"""
     ORDERS_UNANSWERED = "orders.unanswered"
@@ -187,3 +189,33 @@ def _notify(event: Event, fields: Mapping[str, object]) -> None:
     for listener in listeners:
         with suppress(Exception):
             listener(event, fields)
+
+
+def contained(on_progress: Callable[P, object] | None) -> Callable[P, None]:
+    """Return a function that calls ``on_progress``, if there is one. An exception that it raises is logged, and it is
+    not called again: it must not interrupt a paid create, and may be called very often.
+
+    Raises:
+        TypeError: It is async.
+    """
+    refuse_async(on_progress)
+    hook = on_progress
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> None:
+        nonlocal hook
+        if hook is None:
+            return
+        called, hook = hook, None
+        with contain_hook(logging.getLogger(__name__), "on_progress"):
+            called(*args, **kwargs)
+            hook = called
+
+    return call
+
+
+def refuse_async(on_progress: Callable[..., object] | None) -> None:
+    """Raise TypeError for an async function: nothing would await its calls."""
+    called = getattr(on_progress, "__call__", None)  # noqa: B004 - that of an object may be async
+    if inspect.iscoroutinefunction(on_progress) or inspect.iscoroutinefunction(called):
+        message = "on_progress must not be async: its calls are not awaited"
+        raise TypeError(message)

@@ -7,14 +7,21 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import field, frozen
 from yarl import URL
 
 from vidgen_async import Client
 from vidgen_async.cassette import Cassette
 from vidgen_async.clock import VirtualClock
-from vidgen_async.transports import BufferedResponse, FakeTransport, RecordingTransport, ReplayTransport, Transport
-from vidgen_async.types.http import CHUNK, BytesBody, Probe, Request, make_headers
+from vidgen_async.transports import (
+    BufferedResponse,
+    FakeTransport,
+    RecordingTransport,
+    ReplayTransport,
+    Transport,
+    WrappingTransport,
+)
+from vidgen_async.types.http import CHUNK, BytesBody, Request, make_headers
 
 BASE = "https://service.test/openapi/v1"
 #: The name of a blob that is not there.
@@ -81,19 +88,18 @@ def counting() -> FakeTransport:
     return FakeTransport(handle)
 
 
-@define
-class Timed:
+class Timed(WrappingTransport):
     """A transport with a virtual clock, which its client uses."""
 
-    inner: Transport
-    clock: VirtualClock = field(factory=VirtualClock)
-    honours_gate: bool = True
+    def __init__(self, inner: Transport, clock: VirtualClock | None = None) -> None:
+        super().__init__(inner)
+        self.clock = clock or VirtualClock()
 
-    async def send(self, request: Request, *, probe: Probe | None = None):
-        return await self.inner.send(request, probe=probe)
 
-    async def aclose(self) -> None:
-        await self.inner.aclose()
+async def create(transport: Transport, request: Request) -> bytes:
+    """The response to a request that is sent in two steps."""
+    async with transport.connect(request) as connection, await connection.send() as response:
+        return await response.read()
 
 
 async def read(transport: Transport, request: Request) -> bytes:

@@ -19,37 +19,27 @@ from vidgen_async.transports import (
     Transport,
     WrappingTransport,
 )
-from vidgen_async.types.http import Probe, Request
+from vidgen_async.types.http import Request
 from vidgen_async.types.orders import OrderState
 
 VIDEO = {"model": "gen-2.0", "prompt": "a boat", "duration": 5}
 
 
-class Forgetful:
+class Forgetful(WrappingTransport):
     """A transport of a user that passes everything on but the capabilities of a replay."""
 
-    honours_gate = True
-
-    def __init__(self, inner: Transport) -> None:
-        self.inner = inner
-
-    async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
-        return await self.inner.send(request, probe=probe)
-
-    async def aclose(self) -> None:
-        await self.inner.aclose()
+    is_replay = False
+    clock = None
 
 
-class Ungated(Forgetful):
-    """A transport without a gate."""
+class SendOnly(WrappingTransport):
+    """A transport of a user that overrides ``send`` only."""
 
-    honours_gate = False
-
-    async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
+    async def send(self, request: Request) -> Response:
         return await self.inner.send(request)
 
 
-class Played(Forgetful):
+class Played(WrappingTransport):
     """A transport that declares itself a replay."""
 
     is_replay = True
@@ -88,7 +78,7 @@ async def test_a_recording_of_a_replay_is_a_replay(tmp_path):
         Client(KEY, base_url="https://service.test/openapi/v1", transport=recording, journal=journal)
 
 
-@pytest.mark.parametrize("wrap", [Ungated, Forgetful])
+@pytest.mark.parametrize("wrap", [SendOnly, WrappingTransport])
 async def test_an_order_whose_create_could_not_be_recorded_is_not_uncertain(service, tmp_path, wrap):
     path = tmp_path / "one.json"
     first = RecordingTransport(DirectTransport(), path)

@@ -19,6 +19,7 @@ from tests.cassette.recording_harness import (
     body_of,
     client_on,
     counting,
+    create,
     in_turn,
     interactions_of,
     noise,
@@ -28,7 +29,6 @@ from tests.cassette.recording_harness import (
     says,
     stream_body,
     task,
-    value,
     video,
 )
 from tests.loop_holds import Passes
@@ -39,15 +39,17 @@ from tests.transports import raw_service as raw
 from tests.transports.raw_service import raw_service
 from vidgen_async.cassette import Cassette, load, recover
 from vidgen_async.clock import VirtualClock
-from vidgen_async.errors import CassetteError, ConnectError, CreateError, JournalError
+from vidgen_async.errors import CassetteError, ConnectError, ConnectionLostError, CreateError, JournalError
 from vidgen_async.transports import (
+    AppendingTransport,
     BufferedResponse,
     DirectTransport,
     FakeTransport,
     RecordingTransport,
     ReplayTransport,
+    Transport,
 )
-from vidgen_async.types.http import CHUNK, Delivery, Phase, Probe, Request, make_headers
+from vidgen_async.types.http import CHUNK, Delivery, Phase, Request, make_headers
 
 pytestmark = pytest.mark.slow
 
@@ -282,15 +284,14 @@ async def test_a_connection_dropped_after_the_request_is_one_request_and_maybe_s
     async with raw_service(raw.reads_and_closes) as service:
         transport = RecordingTransport(DirectTransport(), path)
         with pytest.raises(Exception) as live:  # noqa: PT011 - looked at below
-            await transport.send(ask(str(service.url()), method=method), probe=Probe())
+            await transport.send(ask(str(service.url()), method=method))
         await transport.aclose()
         await service.quiet()
-    probe = Probe()
     with pytest.raises(type(live.value)) as played:
-        await ReplayTransport(path).send(ask(str(service.url()), method=method), probe=probe)
+        await ReplayTransport(path).send(ask(str(service.url()), method=method))
 
     assert service.requests_begun == 1
-    assert played.value.delivery is live.value.delivery is probe.delivery is Delivery.MAYBE_SENT
+    assert played.value.delivery is live.value.delivery is Delivery.MAYBE_SENT
     [one] = interactions_of(path)
     assert one["error"]["delivery"] == "maybe_sent"
 
@@ -311,14 +312,14 @@ async def test_a_response_that_is_never_closed_still_warns(path):
 # -- other transports inside -------------------------------------------------------------------------------------------
 
 
-@define
-class Plain:
-    """A transport of a user, without a gate."""
+@define(slots=False)
+class Plain(Transport):
+    """A transport of a user, without a ``connect`` of its own."""
 
     outcome: BaseException | None = None
     asked: int = 0
 
-    async def send(self, request: Request, *, probe: Probe | None = None) -> BufferedResponse:
+    async def send(self, request: Request) -> BufferedResponse:
         self.asked += 1
         if self.outcome is not None:
             raise self.outcome
@@ -328,10 +329,8 @@ class Plain:
         pass
 
 
-async def test_for_a_transport_without_a_gate_it_is_passed_once_the_request_is_recorded(path):
-    recording = RecordingTransport(Plain(), path)
-    assert recording.honours_gate
-    async with client_on(recording) as client:
+async def test_a_transport_without_a_connect_of_its_own_is_recorded(path):
+    async with client_on(RecordingTransport(Plain(), path)) as client:
         receipt = await client.videos.create(**FIELDS, order_id="order-1", validate=False)
         order = await client.orders.get("order-1")
         assert len(order.attempts) == 1
@@ -342,7 +341,7 @@ async def test_for_a_transport_without_a_gate_it_is_passed_once_the_request_is_r
 
 
 @pytest.mark.parametrize("delivery", Delivery)
-async def test_a_failure_of_a_transport_without_a_gate_is_the_same_in_a_replay(path, delivery):
+async def test_a_failure_of_a_transport_without_a_connect_of_its_own_is_the_same_in_a_replay(path, delivery):
     inner = Plain(ConnectError("it failed", delivery=delivery, phase=Phase.CONNECT, op="videos.create"))
 
     async def program(client) -> tuple[object, ...]:
@@ -361,21 +360,6 @@ async def test_a_failure_of_a_transport_without_a_gate_is_the_same_in_a_replay(p
     replay.check()
 
 
-async def test_a_request_that_the_gate_refuses_is_not_recorded(path):
-    async def refuse() -> None:
-        raise JournalError
-
-    inner = in_turn(says({"answer": 1}))
-    transport = RecordingTransport(inner, path)
-    with pytest.raises(JournalError):
-        await transport.send(post({}), probe=Probe(gate=refuse))
-    await read(transport, post({}))
-    await transport.aclose()
-
-    assert len(inner.requests) == len(interactions_of(path)) == 1
-    assert await value(ReplayTransport(path), post({})) == {"answer": 1}
-
-
 async def test_a_recording_of_a_replay_is_the_same_cassette(path, tmp_path):
     await record(path, in_turn(task("running"), task("completed")), [ask()] * 2)
     copy = tmp_path / "copy.json"
@@ -386,23 +370,156 @@ async def test_a_recording_of_a_replay_is_the_same_cassette(path, tmp_path):
     assert one == other
 
 
-async def test_the_probe_has_the_same_evidence_in_recording_and_replay(path):
-    async def evidence(transport) -> tuple[object, ...]:
-        passed = []
+# -- the two steps of a create -----------------------------------------------------------------------------------------
 
-        async def gate() -> None:
-            passed.append(probe.delivery)
+REFUSED = ConnectError("refused", delivery=Delivery.NOT_SENT, phase=Phase.DNS, op="videos.create")
 
-        probe = Probe(gate=gate)
-        async with await transport.send(post({}), probe=probe) as response:
-            return response.status, passed, probe.delivery, probe.phase
 
-    recording = RecordingTransport(in_turn(says({})), path)
-    live = await evidence(recording)
+async def refuse(_: Request) -> None:
+    raise REFUSED
+
+
+async def never(_: Request) -> None:
+    await asyncio.Event().wait()
+
+
+async def test_a_create_is_the_same_in_a_recording_and_in_a_replay(path):
+    recording = RecordingTransport(in_turn(says({"answer": 1})), path)
+    async with recording.connect(post({})) as connection:
+        assert '"op":"videos.create"' in recording.part.read_text("utf-8").replace(" ", "")
+        assert (connection.is_ready, connection.is_replay) == (True, False)
+        async with await connection.send() as response:
+            assert await response.read() == b'{"answer": 1}'
+    await recording.aclose()
+    replay = ReplayTransport(path)
+    async with replay.connect(post({})) as connection:
+        assert (connection.is_ready, connection.is_replay) == (True, True)
+        async with await connection.send() as response:
+            assert await response.read() == b'{"answer": 1}'
+    replay.check()
+
+
+async def test_a_failure_to_connect_is_recorded_and_raised_by_connect_in_a_replay(path):
+    recording = RecordingTransport(FakeTransport(body_of, on_connect=refuse), path)
+    with pytest.raises(ConnectError) as live:
+        async with recording.connect(post({})):
+            raise AssertionError
+    await recording.aclose()
+    replay = ReplayTransport(path)
+    with pytest.raises(ConnectError) as played:
+        async with replay.connect(post({})):
+            raise AssertionError
+
+    assert live.value is REFUSED
+    assert (played.value.delivery, played.value.phase) == (Delivery.NOT_SENT, Phase.DNS)
+    replay.check()
+
+
+async def test_a_connection_that_was_not_ready_any_more_is_a_failure_to_connect_in_a_replay(path):
+    recording = RecordingTransport(counting(), path)
+    lost = ConnectionLostError("closed", delivery=Delivery.NOT_SENT, phase=Phase.CONNECT, op="videos.create")
+    with pytest.raises(ConnectionLostError) as live:
+        async with recording.connect(post({})):
+            raise lost
+    await recording.aclose()
+    with pytest.raises(ConnectionLostError) as played:
+        async with ReplayTransport(path).connect(post({})):
+            raise AssertionError
+
+    assert live.value is lost
+    assert played.value.delivery is Delivery.NOT_SENT
+
+
+@pytest.mark.parametrize("ends_by", [None, JournalError(), asyncio.CancelledError(), KeyboardInterrupt()])
+async def test_a_create_that_is_not_sent_is_not_recorded(path, ends_by):
+    inner = in_turn(says({"answer": 1}))
+    transport = RecordingTransport(inner, path)
+
+    async def leave(connecting: object) -> object:
+        """What ends a block that does not send."""
+        try:
+            async with connecting:
+                if ends_by is not None:
+                    raise ends_by
+        except BaseException as error:  # noqa: BLE001 - it is compared
+            return error
+        return None
+
+    assert await leave(transport.connect(post({}))) is ends_by
+    assert transport._active == set()
+    assert await create(transport, post({})) == b'{"answer": 1}'
+    await transport.aclose()
+    replay = ReplayTransport(path)
+
+    assert len(inner.requests) == len(interactions_of(path)) == 1
+    assert await leave(replay.connect(post({}))) is ends_by
+    assert await create(replay, post({})) == b'{"answer": 1}'
+    assert replay.played == [2]
+
+
+async def test_a_create_whose_connecting_is_cancelled_is_recorded_as_not_sent(path):
+    recording = RecordingTransport(FakeTransport(body_of, on_connect=never), path, auto_publish=False)
+    creating = asyncio.ensure_future(create(recording, post({})))
+    await asyncio.sleep(0.001)
+    creating.cancel()
+    await asyncio.wait([creating])
     await recording.aclose()
 
-    assert live == (200, [Delivery.NOT_SENT], Delivery.ANSWERED, Phase.BODY)
-    assert await evidence(ReplayTransport(path)) == live
+    assert creating.cancelled()
+    [interaction] = recover(recording.part).document.interactions
+    assert (interaction.is_cancelled, interaction.failure.delivery) == (True, Delivery.NOT_SENT)
+
+
+async def test_a_create_that_is_cancelled_before_it_was_recorded_is_proven_not_sent(path):
+    recording = RecordingTransport(counting(), path)
+    async with recording._recorder.lock:
+        creating = asyncio.ensure_future(create(recording, post({})))
+        await asyncio.sleep(0)
+        creating.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await creating
+    assert caught.value.__cause__.delivery is Delivery.NOT_SENT
+    await recording.aclose()
+
+
+async def test_a_connection_that_waits_when_the_transport_is_closed_is_not_recorded(path):
+    recording = RecordingTransport(counting(), path, auto_publish=False)
+    async with recording.connect(post({})) as connection:
+        await recording.aclose()
+        assert not connection.is_ready
+    assert recover(recording.part).document.interactions == ()
+
+
+async def test_a_response_that_is_left_with_the_block_of_its_connection_is_recorded_as_closed(path):
+    recording = RecordingTransport(in_turn(video(noise(5000))), path)
+    async with recording.connect(post({})) as connection:
+        await connection.send()
+    await recording.aclose()
+
+    assert interactions_of(path)[0]["response"]["body"]["end"] == "closed early"
+
+
+@pytest.mark.parametrize("way", [read, create])
+async def test_a_create_may_be_sent_in_one_step(path, way):
+    await record(path, counting(), [post({})])
+
+    assert await way(ReplayTransport(path), post({})) == b'{"answer": 1}'
+    assert await way(AppendingTransport(in_turn(), path), post({})) == b'{"answer": 1}'
+
+
+async def test_an_appending_transport_says_of_each_create_whether_it_is_replayed(path):
+    await record(path, counting(), [post({"a": 1})])
+    appending = AppendingTransport(in_turn(says({"answer": 2})), path)
+    async with appending.connect(post({"a": 1})) as connection:
+        assert connection.is_replay
+        await connection.send()
+    async with appending.connect(post({"a": 2})) as connection:
+        assert not connection.is_replay
+        async with await connection.send() as response:
+            await response.read()
+    await appending.aclose()
+
+    assert len(interactions_of(path)) == 2
 
 
 # -- many at a time ----------------------------------------------------------------------------------------------------
@@ -448,8 +565,7 @@ async def test_a_cancelled_send_is_recorded_as_cancelled(path):
         raise AssertionError
 
     transport = RecordingTransport(FakeTransport(handle), path)
-    probe = Probe()
-    sending = asyncio.ensure_future(transport.send(ask(), probe=probe))
+    sending = asyncio.ensure_future(transport.send(ask()))
     await asyncio.sleep(0.001)
     sending.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -457,7 +573,7 @@ async def test_a_cancelled_send_is_recorded_as_cancelled(path):
     await transport.aclose()
 
     [one] = interactions_of(path)
-    assert one["error"] == {"type": "Cancelled", "delivery": "maybe_sent", "phase": "send", "message": ""}
+    assert one["error"] == {"type": "Cancelled", "delivery": "maybe_sent", "phase": "wait", "message": ""}
     assert "response" not in one
     replay = ReplayTransport(path)
     assert replay.unused == ()

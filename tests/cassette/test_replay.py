@@ -150,7 +150,6 @@ def test_a_replay_declares_its_capabilities(path):
     replay = ReplayTransport(path)
 
     assert replay.is_replay
-    assert replay.honours_gate
     assert not hasattr(replay, "inner")
     assert str(replay.base_url) == "https://h/openapi/v1"
 

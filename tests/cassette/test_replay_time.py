@@ -12,7 +12,6 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from attrs import define, field
 
 from tests.cassette.recording_harness import FIELDS, Timed, ask, client_on, in_turn, read, record, says, task, video
 from tests.media.sites import video as made_video
@@ -21,8 +20,15 @@ from vidgen_async.cassette import Cassette, Document, Interaction, Meta, Recorde
 from vidgen_async.cassette.writer import write
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import RejectedRateLimitError, WaitTimeoutError
-from vidgen_async.transports import BufferedResponse, FakeTransport, RecordingTransport, ReplayTransport, Transport
-from vidgen_async.types.http import Probe, Request, make_headers
+from vidgen_async.transports import (
+    BufferedResponse,
+    FakeTransport,
+    RecordingTransport,
+    ReplayTransport,
+    Transport,
+    WrappingTransport,
+)
+from vidgen_async.types.http import Request, make_headers
 from vidgen_async.types.limits import Pacing
 
 WHEN = datetime(2026, 11, 27, 21, 35, 24, tzinfo=UTC)
@@ -34,30 +40,23 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "one.json"
 
 
-@define
-class Watched:
+class Watched(WrappingTransport):
     """A transport that notes the requests and their times."""
 
-    inner: Transport
-    clock: VirtualClock
-    is_replay: bool = True
-    honours_gate: bool = True
-    sends: list[tuple[float, str]] = field(factory=list)
+    def __init__(self, inner: Transport) -> None:
+        super().__init__(inner)
+        self.sends: list[tuple[float, str]] = []
 
-    async def send(self, request: Request, *, probe: Probe | None = None):
+    async def prepare(self, request: Request) -> Request:
         self.sends.append((self.clock.now(), f"{request.op} {request.url.path.rpartition('/')[2]}"))
-        return await self.inner.send(request, probe=probe)
-
-    async def aclose(self) -> None:
-        await self.inner.aclose()
+        return request
 
     def times(self, what: str = "") -> list[float]:
         return [at for at, asked in self.sends if what in asked]
 
 
 def watched(path: Path) -> Watched:
-    replay = ReplayTransport(path)
-    return Watched(replay, replay.clock)
+    return Watched(ReplayTransport(path))
 
 
 def by_hand(path: Path, answers: dict[str, list[str]], *, base: str = HERE) -> None:
@@ -108,7 +107,7 @@ async def test_the_polls_of_a_replay_are_made_at_the_recorded_times(path):
         return task(next(answers))
 
     clock = VirtualClock(WHEN)
-    live = Watched(Timed(FakeTransport(handle), clock), clock, is_replay=False)
+    live = Watched(Timed(FakeTransport(handle), clock))
     async with client_on(RecordingTransport(live, path)) as client:
         await client.videos.wait("task-1")
     replay = watched(path)
@@ -191,7 +190,7 @@ async def test_a_retry_after_pauses_the_polls_of_all_tasks_in_virtual_time(path)
         return task("completed" if len(asked) > 6 else "running", request.url.path.rpartition("/")[2])
 
     clock = VirtualClock(WHEN)
-    live = Watched(Timed(FakeTransport(handle), clock), clock, is_replay=False)
+    live = Watched(Timed(FakeTransport(handle), clock))
     async with client_on(RecordingTransport(live, path)) as client:
         await asyncio.gather(client.videos.wait("task-1"), client.videos.wait("task-2"))
     transport = watched(path)
@@ -254,7 +253,7 @@ async def test_the_pacing_of_25_creates_passes_in_virtual_time(path):
         return [receipt.task_id for receipt in receipts]
 
     clock, pacing = VirtualClock(WHEN), Pacing(limit=10)
-    live = Watched(Timed(FakeTransport(handle), clock), clock, is_replay=False)
+    live = Watched(Timed(FakeTransport(handle), clock))
     async with client_on(RecordingTransport(live, path), pacing=pacing) as client:
         recorded = await program(client)
     transport = watched(path)

@@ -35,7 +35,7 @@ from vidgen_async.errors import (
 )
 from vidgen_async.journal import MemoryJournal
 from vidgen_async.transports import BufferedResponse, FakeTransport, RecordingTransport, ReplayTransport
-from vidgen_async.types.http import Probe, Request, make_headers
+from vidgen_async.types.http import Request, make_headers
 
 SECRET_PLAN = "a very secret plan"
 
@@ -263,15 +263,13 @@ async def test_an_interaction_is_claimed_before_anything_is_awaited(path):
     assert transport.played == [1, 2, 3]
 
 
-async def test_an_interaction_whose_gate_failed_is_replayed_for_the_next_request(path):
+async def test_an_interaction_that_was_not_sent_is_replayed_for_the_next_request(path):
     await record(path, counting(), [post({"a": 1}), post({"a": 1})])
     transport = ReplayTransport(path)
 
-    async def refuse() -> None:
-        raise JournalError
-
     with pytest.raises(JournalError):
-        await transport.send(post({"a": 1}), probe=Probe(gate=refuse))
+        async with transport.connect(post({"a": 1})):
+            raise JournalError
 
     assert [await answer(transport, post({"a": 1})) for _ in range(2)] == [1, 2]
     assert transport.played == [1, 2]
@@ -326,16 +324,14 @@ async def test_repeat_last_does_not_apply_to_requests_that_were_never_recorded(p
         await read(ReplayTransport(Cassette(path, exhausted="repeat-last")), ask("/videos/other"))
 
 
-async def test_a_repeated_response_whose_gate_failed_was_still_replayed(path):
+async def test_a_repeated_response_that_was_not_sent_was_still_replayed(path):
     await record(path, counting(), [ask()])
     transport = ReplayTransport(Cassette(path, exhausted="repeat-last"))
     await read(transport, ask())
 
-    async def refuse() -> None:
-        raise JournalError
-
     with pytest.raises(JournalError):
-        await transport.send(ask(), probe=Probe(gate=refuse))
+        async with transport.connect(ask()):
+            raise JournalError
 
     transport.check()
     assert await answer(transport, ask()) == 1

@@ -30,7 +30,7 @@ from vidgen_async.errors import (
     UncertainCreateError,
 )
 from vidgen_async.events import Event
-from vidgen_async.journal import Attempt, MemoryJournal, Order, OrderRef, OrderState, Permission
+from vidgen_async.journal import MemoryJournal, Order, OrderRef, OrderState, Permission
 from vidgen_async.transports import BufferedResponse, FakeTransport
 from vidgen_async.types.limits import Pacing
 
@@ -116,7 +116,7 @@ class CommandSetup:
                 deadline_at=now + timedelta(seconds=130),
                 pacing=Pacing(),
             )
-            assert isinstance(await self.journal.begin(permission), Attempt)
+            await self.journal.begin(permission)
 
     def run(self, request_options: RequestOptions, target: Target) -> int:
         with accept_signals(*SIGNALS):
@@ -333,7 +333,7 @@ def test_an_interruption_before_the_first_byte_reports_that_nothing_was_ordered(
         interrupt()
         await setup.clock.sleep(60)
 
-    setup.transport = FakeTransport(setup.service, before_gate=not_yet)
+    setup.transport = FakeTransport(setup.service, on_connect=not_yet)
     assert setup.run(RequestOptions(prompt="p", model="m"), target) == 130
     assert setup.screen.report.text.endswith("Nothing was ordered or charged.")
     assert setup.ops == []

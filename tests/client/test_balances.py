@@ -103,6 +103,7 @@ async def test_one_that_cannot_be_read_changes_nothing(client, service, fault):
 
 async def test_one_read_serves_many_uncertain_creates(client, service):
     service.faults.add("videos.create", Fault.close_after_body(), times=20)
+    service.faults.add("account.get", Fault.stall(0.05))
     creates = [client.videos.create(**FIELDS, order_id=f"order-{n}") for n in range(20)]
     await asyncio.gather(*creates, return_exceptions=True)
     await client.orders.aclose()

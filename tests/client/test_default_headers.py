@@ -103,9 +103,9 @@ async def test_their_values_are_secrets_in_errors_logs_and_reprs(service, caplog
         service.faults.add("videos.create", Fault.status(500, text))
         with pytest.raises(UncertainCreateError) as create:
             await client.videos.create(**FIELDS, order_id="order-1", validate=False)
-        service.faults.add("account.get", Fault.not_http(f"{SECRET}\r\n\r\n".encode()))
+        service.faults.add("models.list", Fault.not_http(f"{SECRET}\r\n\r\n".encode()))
         with pytest.raises(Exception, match="is not HTTP") as garbled:
-            await client.account.get()
+            await client.models.list()
         order = await client.orders.get("order-1")
         shown = [str(read.value), str(create.value), str(garbled.value), repr(client), repr(client.videos), caplog.text]
         shown += [repr(vars(client)), str(order.attempts[-1].evidence.cause)]

@@ -12,8 +12,8 @@ import pytest
 from vidgen_async import Client
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import ConnectionLostError
-from vidgen_async.transports import BufferedResponse
-from vidgen_async.types.http import Probe, Request
+from vidgen_async.transports import BufferedResponse, Transport
+from vidgen_async.types.http import Request
 
 IDLE_LIMITS = (0.5, 1.0, 2.0, 5.0, 15.0, 30.0, 55.0, 59.9, 60.0, 60.1, 75.0)
 TASKS = tuple(f"t-{n}" for n in range(7))
@@ -28,7 +28,7 @@ class Connection:
         self.since = since
 
 
-class Pool:
+class Pool(Transport):
     """A transport whose kept-alive connections have the idle limits, in turn."""
 
     def __init__(self, clock: VirtualClock, limits: tuple[float, ...], take: Callable[[deque], Connection]) -> None:
@@ -41,7 +41,7 @@ class Pool:
         self._limits = cycle(limits)
         self._idle: deque[Connection] = deque()
 
-    async def send(self, request: Request, *, probe: Probe | None = None) -> BufferedResponse:
+    async def send(self, request: Request) -> BufferedResponse:
         task_id = request.url.name
         self.sends.append(task_id)
         is_reused = bool(self._idle) and not request.needs_new_connection

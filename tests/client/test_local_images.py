@@ -6,8 +6,8 @@ import copy
 import hashlib
 import io
 import logging
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -35,8 +35,8 @@ from vidgen_async.errors import (
 )
 from vidgen_async.media import local_images
 from vidgen_async.sandbox import Fault, Sandbox
-from vidgen_async.transports import DirectTransport, Response, WrappingTransport
-from vidgen_async.types.http import Delivery, Phase, Probe, Request
+from vidgen_async.transports import Connection, DirectTransport, WrappingTransport
+from vidgen_async.types.http import Delivery, Phase, Request
 
 pytestmark = pytest.mark.slow
 
@@ -122,11 +122,10 @@ async def test_other_images_under_a_known_order_id_are_a_conflict_before_any_con
 class Unreachable(WrappingTransport):
     """The service cannot be reached for creates."""
 
-    async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
-        if request.op != "videos.create":
-            return await self.inner.send(request, probe=probe)
-        probe.record_not_sent(Phase.CONNECT)
+    @asynccontextmanager
+    async def connect(self, request: Request) -> AsyncIterator[Connection]:
         raise ConnectError("refused", delivery=Delivery.NOT_SENT, phase=Phase.CONNECT, op=request.op)
+        yield
 
 
 class NoPauses(LoopClock):

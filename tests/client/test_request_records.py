@@ -4,20 +4,27 @@ import logging
 import re
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
+from yarl import URL
 
 from tests.client.test_key_functions import use_everything
 from vidgen_async import Client, RejectedError, ServiceError, UncertainCreateError
 from vidgen_async.client.environment_log import EnvironmentHandler
-from vidgen_async.errors import ResponseTimeoutError
+from vidgen_async.clock import LoopClock
+from vidgen_async.errors import JournalError, ResponseTimeoutError
 from vidgen_async.events import Event
 from vidgen_async.sandbox import Fault
 from vidgen_async.service import request_records
+from vidgen_async.service.request_records import connect_recorded
 from vidgen_async.transports import FakeTransport
-from vidgen_async.types.http import Delivery, Phase
+from vidgen_async.types.http import Delivery, Phase, Request, make_headers
 
 BASE = "https://h/openapi/v1"
+CREATE = Request(
+    op="videos.create", method="POST", url=URL(f"{BASE}/videos"), headers=make_headers({"Authorization": "Bearer key"})
+)
 FIELDS = {"model": "gen-2.0", "prompt": "the secret plan of the boat", "duration": 5}
 
 
@@ -26,6 +33,10 @@ def records(caplog):
     """The records of requests."""
     caplog.set_level("DEBUG", "vidgen_async")
     return lambda: [record for record in caplog.records if record.event_name == Event.REQUEST_ENDED]
+
+
+async def fail(request):
+    raise ResponseTimeoutError("too slow", op=request.op, delivery=Delivery.MAYBE_SENT, phase=Phase.WAIT)
 
 
 async def test_every_request_has_one_record_with_its_facts(client, service, records):
@@ -59,10 +70,7 @@ async def test_attempts_are_counted(client, service, records):
 
 
 async def test_a_request_without_a_response_is_recorded_with_its_error(records):
-    async def handle(request):
-        raise ResponseTimeoutError("too slow", op=request.op, delivery=Delivery.MAYBE_SENT, phase=Phase.WAIT)
-
-    async with Client("key", base_url=BASE, transport=FakeTransport(handle), retry_reads_for=0) as client:
+    async with Client("key", base_url=BASE, transport=FakeTransport(fail), retry_reads_for=0) as client:
         with pytest.raises(ResponseTimeoutError):
             await client.account.get()
         with pytest.raises(UncertainCreateError):
@@ -72,6 +80,33 @@ async def test_a_request_without_a_response_is_recorded_with_its_error(records):
     assert "ResponseTimeoutError after" in records()[0].getMessage()
 
 
+@pytest.mark.parametrize("ends_by", [None, JournalError("another process sends it")])
+async def test_a_create_that_is_not_sent_has_one_record(ends_by, records):
+    transport = FakeTransport(fail)
+    with suppress(JournalError):
+        async with connect_recorded(transport, CREATE, LoopClock(), 3, ()) as connection:
+            assert connection.is_ready
+            assert records() == []
+            if ends_by is not None:
+                raise ends_by
+
+    (record,) = records()
+    assert (record.status, record.error, record.attempt) == (None, "not sent", 3)
+    assert "POST /openapi/v1/videos: not sent after" in record.getMessage()
+    assert transport.requests == []
+
+
+@pytest.mark.parametrize("step", ["connect", "send"])
+async def test_a_create_that_fails_in_either_step_has_one_record(step, records):
+    transport = FakeTransport(fail, on_connect=fail if step == "connect" else None)
+    with pytest.raises(ResponseTimeoutError):
+        async with connect_recorded(transport, CREATE, LoopClock(), 1, ()) as connection:
+            await connection.send()
+
+    (record,) = records()
+    assert (record.status, record.error) == (None, "ResponseTimeoutError")
+
+
 async def test_no_record_has_a_secret(client, service, records):
     await use_everything(client)
     service.faults.add(
@@ -79,9 +114,9 @@ async def test_no_record_has_a_secret(client, service, records):
     )
     with pytest.raises(UncertainCreateError):
         await client.videos.create(**FIELDS, validate=False)
-    service.faults.add("account.get", Fault.status(400, {}, headers={"X-Request-Id": service.api_key}))
+    service.faults.add("videos.get", Fault.status(400, {}, headers={"X-Request-Id": service.api_key}))
     with pytest.raises(ServiceError):
-        await client.account.get()
+        await client.videos.get("task-1")
 
     shown = "\n".join(f"{vars(record)} {record.getMessage()}" for record in records())
     secrets = [service.api_key, FIELDS["prompt"], "sig=", "exp=", *(one.idempotency_key for one in service.creates)]
@@ -103,10 +138,8 @@ async def test_the_record_of_a_link_as_a_task_id_has_no_signature(task_id, clien
 async def test_without_debug_a_request_makes_no_record(client, service, caplog, monkeypatch):
     caplog.set_level("INFO", "vidgen_async")
 
-    async def fail(*_):
-        raise AssertionError
-
-    monkeypatch.setattr(request_records, "send_recorded", fail)
+    for name in ("send_recorded", "connect_recorded"):
+        monkeypatch.delattr(request_records, name)
     await use_everything(client)
 
 

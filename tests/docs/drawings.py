@@ -162,9 +162,9 @@ def draw_create() -> Drawing:
             [
                 (caller, worker, "create"),
                 (worker, journal, "queued"),
-                (worker, transport, "send, with the probe"),
-                (transport, service, "connect"),
-                (transport, worker, "the gate"),
+                (worker, transport, "connect(request)"),
+                (transport, service, "TCP, TLS"),
+                (transport, worker, "connection"),
                 (worker, journal, "sending"),
             ],
         ),
@@ -172,7 +172,7 @@ def draw_create() -> Drawing:
             "doubt",
             "it may have been sent",
             [
-                (worker, transport, "the gate returns"),
+                (worker, transport, "connection.send()"),
                 (transport, service, "POST"),
             ],
         ),
@@ -348,22 +348,22 @@ def draw_recording() -> Drawing:
 def draw_phases() -> Drawing:
     """The phases of a send, and what is known in each."""
     drawing = Drawing(
-        "The phases of a send: not sent before the gate, maybe sent after it, answered with a status line"
+        "The phases of a create: not sent until connection.send() is called, maybe sent from then on, then answered"
     )
     phases = list(Phase)
     # Where each begins, and the end of the last: as wide as their names.
     edges = list(accumulate((48, 46, 42, 62, 46, 46, 66), initial=12))
-    gate, answer = phases.index(Phase.SEND), phases.index(Phase.BODY)
+    send, answer = phases.index(Phase.SEND), phases.index(Phase.BODY)
     for kind, start, end, title in (
-        ("safe", 0, gate, "not sent"),
-        ("doubt", gate, answer, "maybe sent"),
+        ("safe", 0, send, "not sent"),
+        ("doubt", send, answer, "maybe sent"),
         ("known", answer, len(phases), "answered"),
     ):
         drawing.rect(kind, edges[start], 30, edges[end] - edges[start], 66)
         drawing.text((edges[start] + edges[end]) / 2, 84, title, kind="note")
     for phase, (start, end) in zip(phases, pairwise(edges), strict=True):
         drawing.text((start + end) / 2, 54, phase.value)
-    for at, text in ((gate, "the gate"), (answer, "status line")):
+    for at, text in ((send, "send()"), (answer, "status line")):
         x = edges[at]
         drawing.path("line", [(x, 26), (x, 100)])
         drawing.text(x, 20, text, kind="note")

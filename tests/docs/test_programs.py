@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 
 import av
 import pytest
@@ -19,15 +20,17 @@ from aiohttp.test_utils import TestClient, TestServer
 from yarl import URL
 
 from tests.docs.documentation import ROOT, find_blocks, find_program, run_program
+from tests.media.test_upload import PNG
 from tests.transports.raw_service import make_certificate, raw_service, responds
-from vidgen_async import Client, UncertainCreateError
-from vidgen_async.errors import ConnectError
+from vidgen_async import Client, UncertainCreateError, VideoRequest
+from vidgen_async.errors import ConnectError, ConnectionLostError
 from vidgen_async.sandbox import Fault
-from vidgen_async.transports import BufferedResponse, FakeTransport, Request
+from vidgen_async.transports import BufferedResponse, Delivery, DirectTransport, FakeTransport, Request
 
 pytestmark = pytest.mark.slow
 
 TASK = b'HTTP/1.1 200 OK\r\nContent-Length: 36\r\n\r\n{"id": "task-1", "status": "queued"}'
+VIDEO = VideoRequest(model="gen-2.0", prompt="a boat", duration=5)
 
 #: The modules that run programs, and the calls by which they do.
 RUNNERS = {
@@ -346,19 +349,71 @@ async def test_the_program_with_a_cassette_replays_what_it_recorded_without_the_
     assert [request.op for request in service.requests] == ["account.get"]
 
 
-async def test_the_transport_with_request_ids_sends_and_logs_them_but_none_with_a_link(caplog):
-    async def answer(_: Request) -> BufferedResponse:
-        return BufferedResponse(200)
-
-    inner = FakeTransport(answer)
-    transport = run_program("class RequestIds(")["RequestIds"](inner, host="service.test")
+async def test_the_transport_with_request_ids_sends_and_logs_them_but_none_to_another_host(service, caplog):
+    transport = run_program("class RequestIds(")["RequestIds"](DirectTransport())
     caplog.set_level("INFO", "documentation")
-    for url in ("https://service.test/openapi/v1/videos/task-1", "https://links.test/video.mp4?sig=s"):
-        await transport.send(Request(op="videos.get", method="GET", url=URL(url)))
+    async with Client(service.api_key, base_url=service.base_url, transport=transport) as client:
+        receipt = await client.videos.create(VIDEO, validate=False)
+        with pytest.raises(ConnectError):
+            async with transport.connect(Request(op="videos.create", method="POST", url=URL("http://127.0.0.1:1"))):
+                pass
 
-    ids = [request.headers.get("X-Request-Id") for request in inner.requests]
-    assert ids[1] is None
-    assert caplog.messages == [f"request {ids[0]}: videos.get"]
+    (create,) = service.creates
+    assert create.task_id == receipt.task_id
+    assert caplog.messages == [f"request {create.headers['X-Request-Id']}: videos.create"]
+
+
+async def test_the_transport_over_a_socket_sends_and_a_failure_of_it_makes_a_create_uncertain(service, tmp_path):
+    transport = run_program("class SocketTransport(")["SocketTransport"]()
+    path = transport.path = str(tmp_path / "socket")
+    async with Client(service.api_key, base_url=service.base_url, transport=transport, retry_reads_for=0) as client:
+        async with forwarded(path, service.base_url):
+            receipt = await client.videos.create(VIDEO, validate=False)
+            assert (await client.videos.get(receipt)).id == receipt.task_id
+            assert (await client.files.upload(PNG)).image_id
+        with pytest.raises(ConnectionLostError):
+            await client.videos.get(receipt)
+        with pytest.raises(UncertainCreateError):
+            await client.videos.create(VIDEO, validate=False)
+    assert len(service.creates) == 1
+
+
+@contextlib.asynccontextmanager
+async def forwarded(path: str, url: str) -> AsyncIterator[None]:
+    """A socket of which each connection is passed on to the service."""
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection(URL(url).host, URL(url).port)
+        await asyncio.gather(copy(reader, back), copy(there, writer))
+
+    async with await asyncio.start_unix_server(forward, path):
+        yield
+
+
+@pytest.mark.parametrize("delivery", Delivery)
+async def test_the_transport_with_another_host_uses_it_if_nothing_was_sent_to_the_first_one(delivery):
+    async def refuse(request: Request) -> None:
+        if request.url.host == "service.test":
+            raise ConnectError("refused", delivery=delivery)
+
+    async def accept(_: Request) -> BufferedResponse:
+        return BufferedResponse(202, b'{"id": "task-1"}')
+
+    inner = FakeTransport(accept, on_connect=refuse)
+    transport = run_program("class Failover(")["Failover"](inner)
+    async with Client("key", base_url="https://service.test/openapi/v1", transport=transport) as client:
+        (result,) = await asyncio.gather(client.videos.create(VIDEO, validate=False), return_exceptions=True)
+
+    hosts = [request.url.host for request in inner.requests]
+    if delivery is Delivery.NOT_SENT:
+        assert (result.task_id, hosts) == ("task-1", ["second-host.test"])
+    else:
+        assert (type(result), hosts) == (UncertainCreateError, [])
 
 
 async def test_the_program_that_trusts_the_certificates_of_a_proxy_connects(tmp_path):

@@ -90,9 +90,7 @@ def rows(path: Path, query: str) -> list[tuple[object, ...]]:
 async def sending(journal: Journal, order_id: str = "o", *, now: datetime = NOW, **more: object) -> Attempt:
     """An order that is being sent."""
     await journal.intend(order_of(order_id))
-    attempt = await journal.begin(permission(order_id, now=now, **more))
-    assert isinstance(attempt, Attempt)
-    return attempt
+    return await journal.begin(permission(order_id, now=now, **more))
 
 
 class HeldLock:

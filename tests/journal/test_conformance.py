@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import random
+from collections import Counter
 from datetime import datetime, timedelta, timezone
 from string import ascii_letters
 
@@ -25,7 +26,7 @@ from tests.journal.conftest import (
     uncertain,
 )
 from vidgen_async.errors import JournalError
-from vidgen_async.journal import Journal, Permission
+from vidgen_async.journal import Journal, MustWait, OrderChanged, Permission
 from vidgen_async.orders.orders import LONGEST_ORDER_ID
 from vidgen_async.service.endpoints import LONGEST_TASK_ID
 from vidgen_async.types.limits import Pacing, Turn
@@ -116,10 +117,10 @@ async def test_an_attempt_that_another_user_made_meanwhile_is_not_repeated(journ
     await sending(journal)
     await journal.settle(ref_of(), 1, rejected())
 
-    found = await other.begin(permission(expect_attempt=0))
+    with pytest.raises(OrderChanged) as answer:
+        await other.begin(permission(expect_attempt=0))
 
-    assert isinstance(found, Order)
-    assert found.state is OrderState.REJECTED
+    assert answer.value.order.state is OrderState.REJECTED
     assert len((await journal.get(ref_of(), NOW)).attempts) == 1
 
 
@@ -129,33 +130,31 @@ async def test_an_order_in_another_state_than_expected_is_not_sent(journal, othe
     if outcome is not None:
         await journal.settle(ref_of(), 1, outcome)
 
-    found = await other.begin(permission(expect_attempt=1))
+    with pytest.raises(OrderChanged):
+        await other.begin(permission(expect_attempt=1))
 
-    assert isinstance(found, Order)
     assert len((await journal.get(ref_of(), NOW)).attempts) == 1
 
 
 async def test_a_refused_order_may_be_sent_again(journal):
     await sending(journal)
     await journal.settle(ref_of(), 1, rejected())
-    attempt = await journal.begin(permission(expect_attempt=1))
-    assert isinstance(attempt, Attempt)
-    assert attempt.n == 2
+    assert (await journal.begin(permission(expect_attempt=1))).n == 2
 
 
 async def test_only_one_of_many_concurrent_begins_may_send(journal, other):
     await journal.intend(order_of())
-    results = await asyncio.gather(*(one.begin(permission()) for one in [journal, other] * 10))
-    assert [type(result) for result in results].count(Attempt) == 1
-    assert [type(result) for result in results].count(Order) == 19
+    begins = [one.begin(permission()) for one in [journal, other] * 10]
+    answers = await asyncio.gather(*begins, return_exceptions=True)
+    assert Counter(map(type, answers)) == {Attempt: 1, OrderChanged: 19}
 
 
 async def test_only_one_of_many_concurrent_resends_may_send(journal, other):
     await sending(journal)
     await journal.settle(ref_of(), 1, uncertain())
     resend = permission(expect_attempt=1, states=RESENDABLE)
-    results = await asyncio.gather(*(one.begin(resend) for one in [journal, other] * 5))
-    assert [type(result) for result in results].count(Attempt) == 1
+    answers = await asyncio.gather(*(one.begin(resend) for one in [journal, other] * 5), return_exceptions=True)
+    assert Counter(map(type, answers)) == {Attempt: 1, OrderChanged: 9}
 
 
 async def test_an_operation_on_an_unknown_order_is_a_journal_error(journal):
@@ -305,8 +304,17 @@ async def test_a_list_applies_the_deadlines(journal, other):
 async def test_an_order_whose_process_ended_can_be_resent_only_after_the_deadline(journal):
     await sending(journal)
     resend = permission(expect_attempt=1, states=RESENDABLE, now=after(100))
-    assert isinstance(await journal.begin(resend), Order)
-    assert isinstance(await journal.begin(evolve(resend, now=after(140))), Attempt)
+    with pytest.raises(OrderChanged):
+        await journal.begin(resend)
+    assert (await journal.begin(evolve(resend, now=after(140)))).n == 2
+
+
+async def test_a_begin_that_is_refused_records_that_a_deadline_has_passed(journal, other):
+    await sending(journal)
+    with pytest.raises(OrderChanged) as answer:
+        await journal.begin(permission(now=after(140)))
+    assert answer.value.order.state is OrderState.UNCERTAIN
+    assert await other.get(ref_of(), NOW) == answer.value.order
 
 
 async def test_a_receipt_after_the_deadline_is_accepted(journal, other):
@@ -323,15 +331,17 @@ async def test_all_users_of_a_journal_share_the_limit(journal, other):
     for number in range(6):
         await journal.intend(order_of(f"order-{number}"))
     begins = [one.begin(permission(f"order-{n}", limit=4)) for n, one in enumerate([journal, other] * 3)]
-    results = await asyncio.gather(*begins)
-    assert [type(result) for result in results].count(Attempt) == 4
-    assert [result for result in results if isinstance(result, Turn)] == [Turn(0, pytest.approx(60.1))] * 2
+    answers = await asyncio.gather(*begins, return_exceptions=True)
+    assert [type(answer) for answer in answers].count(Attempt) == 4
+    turns = [answer.turn for answer in answers if isinstance(answer, MustWait)]
+    assert turns == [Turn(0, pytest.approx(60.1))] * 2
 
 
 async def test_nothing_is_written_without_a_free_slot(journal, other):
     await sending(journal, "a")
     await journal.intend(order_of("b"))
-    assert isinstance(await other.begin(permission("b", limit=1)), Turn)
+    with pytest.raises(MustWait):
+        await other.begin(permission("b", limit=1))
     assert (await journal.get(ref_of("b"), NOW)).attempts == ()
 
 
@@ -377,7 +387,7 @@ async def test_after_the_clock_was_set_back_a_slot_is_held_for_at_most_a_window(
     assert (await other.turn(SERVICE, ACCOUNT, ONE, NOW)).wait == pytest.approx(60.1)
     assert (await journal.turn(SERVICE, ACCOUNT, ONE, after(60))).free == 0
     assert (await journal.turn(SERVICE, ACCOUNT, ONE, after(60.2))).free == 1
-    assert isinstance(await other.begin(await intended(other, "next", now=after(60.2))), Attempt)
+    await other.begin(await intended(other, "next", now=after(60.2)))
 
 
 async def test_after_the_clock_was_set_back_a_create_without_a_response_holds_its_slot_until_after_its_time_limit(
@@ -385,8 +395,9 @@ async def test_after_the_clock_was_set_back_a_create_without_a_response_holds_it
 ):
     await sending(journal, "lost", now=after(86400))
     await journal.settle(ref_of("lost"), 1, uncertain(after(86460)))
-    refused = await other.begin(await intended(other, "next", now=NOW, limit=1))
-    assert refused == Turn(0, pytest.approx(DEADLINE.total_seconds() + 60.1))
+    with pytest.raises(MustWait) as answer:
+        await other.begin(await intended(other, "next", now=NOW, limit=1))
+    assert answer.value.turn == Turn(0, pytest.approx(DEADLINE.total_seconds() + 60.1))
     assert (await journal.turn(SERVICE, ACCOUNT, ONE, after(DEADLINE.total_seconds() + 60))).free == 0
     assert (await journal.turn(SERVICE, ACCOUNT, ONE, after(DEADLINE.total_seconds() + 60.2))).free == 1
 
@@ -415,7 +426,7 @@ async def test_an_attempt_that_may_have_been_sent_already_is_recorded_without_a_
     await sending(journal, "a")
     await journal.settle(ref_of("a"), 1, rejected(retry_at=after(60)))
     forced = evolve(await intended(other, "b", now=after(1), limit=1), pacing=None)
-    assert isinstance(await other.begin(forced), Attempt)
+    await other.begin(forced)
     assert (await journal.turn(SERVICE, ACCOUNT, Pacing(limit=3), after(60.2))).free == 2
 
 
@@ -433,11 +444,13 @@ async def test_no_create_of_the_account_starts_before_the_retry_after_of_a_429(j
     next_one = await intended(other, "next", now=after(3))
 
     assert await other.turn(SERVICE, ACCOUNT, Pacing(), after(3)) == Turn(0, pytest.approx(4.1), is_paused=True)
-    assert await other.begin(next_one) == Turn(0, pytest.approx(4.1), is_paused=True)
+    with pytest.raises(MustWait) as answer:
+        await other.begin(next_one)
+    assert answer.value.turn == Turn(0, pytest.approx(4.1), is_paused=True)
     assert (await other.get(ref_of("next"), after(7))).attempts == ()
 
     assert await journal.turn(SERVICE, ACCOUNT, Pacing(), after(7.1)) == Turn(99, 0.0)
-    assert isinstance(await journal.begin(evolve(next_one, now=after(7.1))), Attempt)
+    await journal.begin(evolve(next_one, now=after(7.1)))
 
 
 async def test_the_end_of_the_pause_is_stored_with_the_evidence(journal, other):
@@ -599,9 +612,9 @@ async def test_an_order_in_another_state_is_not_closed(journal, other):
 async def test_a_withdrawn_order_is_not_sent(journal, other):
     await journal.intend(order_of())
     await journal.close_order(ref_of(), closing(OrderState.WITHDRAWN), {OrderState.QUEUED})
-    found = await other.begin(permission())
-    assert isinstance(found, Order)
-    assert found.state is OrderState.WITHDRAWN
+    with pytest.raises(OrderChanged) as answer:
+        await other.begin(permission())
+    assert answer.value.order.state is OrderState.WITHDRAWN
 
 
 async def test_an_order_can_be_closed_once_its_deadline_has_passed(journal):

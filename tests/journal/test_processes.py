@@ -20,9 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Begins every order of two accounts, and prints the attempts that it may send; the limit of the second is small.
 BEGINS = """
 import asyncio, sys
+from contextlib import suppress
 from tests.journal.conftest import order_of, permission
-from vidgen_async.types.orders import Attempt
-from vidgen_async.journal import SqliteJournal
+from vidgen_async.journal import MustWait, OrderChanged, SqliteJournal
 
 async def main():
     journal = SqliteJournal(sys.argv[1])
@@ -32,8 +32,8 @@ async def main():
     for account, limit in (("first", 100), ("second", 7)):
         for number in range(20):
             await journal.intend(order_of(f"order-{number}", account=account))
-            found = await journal.begin(permission(f"order-{number}", account=account, limit=limit))
-            if isinstance(found, Attempt):
+            with suppress(OrderChanged, MustWait):
+                await journal.begin(permission(f"order-{number}", account=account, limit=limit))
                 print(f"{account}-{number}", flush=True)
     await journal.aclose()
 

@@ -29,7 +29,7 @@ from tests.journal.conftest import (
     sending,
 )
 from vidgen_async import Client, JournalError, UncertainCreateError
-from vidgen_async.journal import PostgresJournal
+from vidgen_async.journal import OrderChanged, PostgresJournal
 from vidgen_async.journal.postgres import session_lock
 from vidgen_async.sandbox import Fault, Sandbox
 from vidgen_async.types.orders import Attempt, AttemptOutcome, Closing, Order, OrderState
@@ -110,7 +110,9 @@ async def find_in_list(journal: PostgresJournal) -> Order:
 
 
 async def begin(journal: PostgresJournal) -> Order:
-    return await journal.begin(permission(expect_attempt=1))
+    with pytest.raises(OrderChanged) as answer:
+        await journal.begin(permission(expect_attempt=1))
+    return answer.value.order
 
 
 async def withdraw(journal: PostgresJournal) -> Order:
@@ -156,7 +158,7 @@ async def test_only_the_sender_knows_that_nothing_was_sent_or_charged(sender, ot
     assert (await begin(other)).state is OrderState.UNCERTAIN
     await sender.settle(ref_of(), 1, evidence(outcome))
     assert (await get(other)).state in SENDABLE
-    assert isinstance(await begin(other), Attempt)
+    assert (await other.begin(permission(expect_attempt=1))).n == 2
 
 
 async def test_a_slot_of_the_limit_is_held_as_before(sender, other, end_sessions):
@@ -232,7 +234,8 @@ async def test_the_lock_is_released_after_a_begin_that_fails_while_the_journal_i
 
 async def test_an_attempt_that_another_client_has_begun_meanwhile_keeps_the_lock(sender, other):
     await sending(sender)
-    assert isinstance(await sender.begin(permission()), Order)
+    with pytest.raises(OrderChanged):
+        await sender.begin(permission())
     await sender.aclose()
     assert (await get(other)).state is OrderState.SENDING
 

@@ -28,7 +28,7 @@ from tests.journal.conftest import (
     uncertain,
 )
 from vidgen_async.errors import JournalError
-from vidgen_async.journal import Journal, MemoryJournal, SqliteJournal
+from vidgen_async.journal import Journal, MemoryJournal, MustWait, OrderChanged, SqliteJournal
 from vidgen_async.journal.sql import queries
 from vidgen_async.journal.sql.queries import (
     _ATTEMPTS,
@@ -390,7 +390,10 @@ class Step:
         if self.name == "intend" or await journal.get(self.ref, self.now) is None:
             return await journal.intend(self.order)
         if self.name == "begin":
-            return await journal.begin(self.wish)
+            try:
+                return await journal.begin(self.wish)
+            except (OrderChanged, MustWait) as answer:
+                return type(answer), answer.args
         if self.name == "settle":
             return await journal.settle(self.ref, self.n, self.news)
         if self.name == "close_order":

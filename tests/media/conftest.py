@@ -15,24 +15,21 @@ from vidgen_async.media.download import Downloads
 from vidgen_async.media.upload import Uploads
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads
-from vidgen_async.transports import Response, Transport
+from vidgen_async.transports import Response, Transport, WrappingTransport
 from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.types.http import CHUNK, Request, Timeouts
 
 
-@frozen
-class Holding:
+class Holding(WrappingTransport):
     """A transport that holds the virtual clock while the real network is waited for."""
 
-    inner: Transport
-    clock: VirtualClock
+    def __init__(self, inner: Transport, clock: VirtualClock) -> None:
+        super().__init__(inner)
+        self.clock = clock
 
-    async def send(self, request: Request, *, probe=None) -> "HeldResponse":
+    async def send(self, request: Request) -> "HeldResponse":
         with self.clock.hold():
-            return HeldResponse(await self.inner.send(request, probe=probe), self.clock)
-
-    async def aclose(self) -> None:
-        await self.inner.aclose()
+            return HeldResponse(await self.inner.send(request), self.clock)
 
 
 class HeldResponse:

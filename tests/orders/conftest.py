@@ -7,12 +7,12 @@ import pytest
 from attrs import Factory, define
 from yarl import URL
 
-from vidgen_async.client.lifetime import Lifetime
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import NotFoundError
 from vidgen_async.journal import Journal, MemoryJournal
 from vidgen_async.orders import KEY_LIFETIME, Orders, Sender
 from vidgen_async.orders.confirmation import Confirmation
+from vidgen_async.orders.orders import Lifetime
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.transports import BufferedResponse, FakeTransport, Transport
 from vidgen_async.types.http import Request, Timeouts, make_headers

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from tests.orders.conftest import accepted, refused
-from vidgen_async.client.lifetime import Lifetime
 from vidgen_async.errors import ClientStateError, NotSentError, RejectedError, UncertainCreateError
+from vidgen_async.orders.orders import Lifetime
 from vidgen_async.transports import FakeTransport
 from vidgen_async.types.http import Delivery
 from vidgen_async.types.limits import Pacing
@@ -78,7 +78,7 @@ async def test_cancelling_the_caller_at_any_moment_changes_nothing_but_the_calle
         return accepted(task_id)
 
     service.script[:] = [answering]
-    orders = make_orders(transport=FakeTransport(service.transport._handler, before_gate=connecting))
+    orders = make_orders(transport=FakeTransport(service.transport._handler, on_connect=connecting))
     for moment in range(40):
         order_id, task_id = f"order-{moment}", f"task-{moment}"
         service.posts.clear()
@@ -110,7 +110,7 @@ async def test_closing_at_any_moment_leaves_the_truth_on_record(make_orders, ser
     for moment in range(40):
         order_id = f"order-{moment}"
         service.posts.clear()
-        orders = make_orders(transport=FakeTransport(service.transport._handler, before_gate=connecting))
+        orders = make_orders(transport=FakeTransport(service.transport._handler, on_connect=connecting))
         caller = asyncio.ensure_future(orders.create(REQUEST, order_id=order_id))
         with clock.hold():
             await passes(moment + 1)
@@ -217,7 +217,9 @@ async def test_nobody_hears_of_a_receipt_that_there_is_not(orders, service):
     assert heard == []
 
 
-async def test_a_send_that_is_cut_off_in_the_gate_is_proven_not_sent(make_orders, service, journal, clock):
+async def test_a_send_whose_time_limit_passes_while_its_attempt_is_stored_is_proven_not_sent(
+    make_orders, service, journal, clock
+):
     class SlowJournal(type(journal)):
         async def begin(self, permission):
             await clock.sleep(200)

@@ -106,7 +106,7 @@ async def test_a_2xx_that_breaks_off_after_its_id_is_uncertain_too(orders, servi
      ConnectError("claims that it never connected", delivery=Delivery.NOT_SENT)],
     ids=lambda failure: type(failure).__name__,
 )  # fmt: skip
-async def test_whatever_fails_after_the_gate_is_uncertain(orders, service, failure):
+async def test_whatever_fails_after_the_send_began_is_uncertain(orders, service, failure):
     async def fail(_):
         raise failure
 
@@ -130,13 +130,13 @@ async def test_a_create_has_a_total_time_limit_and_is_uncertain_afterwards(order
     assert len(service.posts) == 1
 
 
-async def test_what_fails_before_the_gate_goes_again_a_few_times_under_one_key(make_orders, service):
+async def test_what_fails_to_connect_is_retried_a_few_times_under_one_key(make_orders, service):
     async def refuse(request):
         keys.append(request.headers["Idempotency-Key"])
         raise ConnectError("connection refused", delivery=Delivery.NOT_SENT)
 
     keys: list[str] = []
-    orders = make_orders(transport=FakeTransport(service.transport._handler, before_gate=refuse))
+    orders = make_orders(transport=FakeTransport(service.transport._handler, on_connect=refuse))
 
     with pytest.raises(NotSentError, match="Calling again with the same order id is safe"):
         await orders.create(REQUEST, order_id="o")
@@ -151,7 +151,7 @@ async def test_a_proven_not_sent_order_goes_out_when_it_is_called_again(make_ord
             raise ConnectError("connection refused", delivery=Delivery.NOT_SENT)
 
     down = [True]
-    orders = make_orders(transport=FakeTransport(service.transport._handler, before_gate=sometimes))
+    orders = make_orders(transport=FakeTransport(service.transport._handler, on_connect=sometimes))
     with pytest.raises(NotSentError):
         await orders.create(REQUEST, order_id="o")
     down.clear()
@@ -160,41 +160,13 @@ async def test_a_proven_not_sent_order_goes_out_when_it_is_called_again(make_ord
     assert len(service.posts) == 1
 
 
-async def test_a_transport_that_offers_no_gate_makes_every_failure_uncertain(make_orders):
-    class Gateless:
-        async def send(self, request, *, probe=None):
-            raise ConnectError("refused", delivery=Delivery.NOT_SENT)
-
-        async def aclose(self):
-            pass
-
-    with pytest.raises(UncertainCreateError):
-        await make_orders(transport=Gateless()).create(REQUEST, order_id="o")
-
-
-async def test_a_transport_that_breaks_its_word_and_never_passes_the_gate_is_still_on_record(make_orders):
-    class Liar:
-        honours_gate = True
-
-        async def send(self, request, *, probe=None):
-            probe.learn(Delivery.ANSWERED)
-            return accepted("task-3")
-
-        async def aclose(self):
-            pass
-
-    orders = make_orders(transport=Liar())
-    assert (await orders.create(REQUEST, order_id="o")).task_id == "task-3"
-    assert (await orders.get("o")).receipt.task_id == "task-3"
-
-
 async def test_a_cassette_error_is_never_turned_into_an_outcome(make_orders, service):
     async def miss(_):
         raise CassetteError("no such interaction")
 
-    orders = make_orders(transport=FakeTransport(service.transport._handler, before_gate=miss))
+    orders = make_orders(transport=FakeTransport(service.transport._handler, on_connect=miss))
     with pytest.raises(CassetteError, match="no such interaction"):
-        await orders.create(REQUEST, order_id="before the gate")
+        await orders.create(REQUEST, order_id="while it connects")
 
     service.script[:] = [miss]
     with pytest.raises(CassetteError, match="no such interaction"):

@@ -16,7 +16,6 @@ from vidgen_async.errors import (
 )
 from vidgen_async.journal import Journal, MemoryJournal
 from vidgen_async.transports import BufferedResponse
-from vidgen_async.types.http import Delivery, Phase, Probe
 from vidgen_async.types.orders import AttemptOutcome, Evidence, OrderRef, OrderState
 from vidgen_async.types.resources import VideoRequest, VideoTask
 
@@ -299,29 +298,6 @@ async def test_accounts_on_one_journal_do_not_see_each_other(make_orders, servic
     orders = make_orders()
     await orders.create(REQUEST, order_id="o")
     assert await journal.list("https://h", "another", datetime.now(UTC)) == []
-
-
-async def test_a_gate_is_passed_once():
-    passed = []
-
-    async def gate() -> None:
-        passed.append(True)
-
-    probe = Probe(gate=gate)
-    await probe.pass_gate()
-    assert (probe.delivery, probe.phase) == (Delivery.MAYBE_SENT, Phase.SEND)
-    with pytest.raises(RuntimeError, match="second request"):
-        await probe.pass_gate()
-    assert passed == [True]
-    probe.learn(Delivery.NOT_SENT)
-    assert "maybe_sent" in repr(probe)
-
-
-async def test_evidence_of_a_send_only_grows():
-    probe = Probe()
-    probe.learn(Delivery.ANSWERED, Phase.BODY)
-    probe.learn(Delivery.MAYBE_SENT)
-    assert probe.delivery is Delivery.ANSWERED
 
 
 async def test_a_worker_that_somebody_else_cancels_leaves_no_caller_hanging(make_orders, service, clock):

@@ -222,7 +222,7 @@ async def test_a_resend_of_an_order_that_became_certain_meanwhile_sends_nothing_
         order = await uncertain.get("o")
         await journal.settle(order.ref, 1, Evidence(outcome=outcome, at=clock.wall(), status=402))
 
-    orders = make_orders(transport=FakeTransport(service.transport._handler, before_gate=late))
+    orders = make_orders(transport=FakeTransport(service.transport._handler, on_connect=late))
     with pytest.raises(OrderStateError, match=r"cannot be resent: it is (rejected|queued)"):
         await orders.resend("o", expect_attempt=1, reason="again")
     assert len(service.posts) == 1
@@ -448,7 +448,7 @@ async def test_a_resend_that_finds_no_connection_does_not_call_the_order_not_sen
     async def down(_):
         raise ConnectError("refused", delivery=Delivery.NOT_SENT)
 
-    offline = make_orders(transport=FakeTransport(service.transport._handler, before_gate=down))
+    offline = make_orders(transport=FakeTransport(service.transport._handler, on_connect=down))
     with pytest.raises(UncertainCreateError, match="earlier attempt"):
         await offline.resend("o", expect_attempt=1, reason="again")
     assert len(service.posts) == 1

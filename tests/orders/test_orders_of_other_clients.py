@@ -105,13 +105,13 @@ async def test_an_order_retried_after_a_429_is_still_sent_only_once_at_a_time(ma
 async def test_a_send_elsewhere_that_was_stopped_before_the_first_byte_is_not_taken_for_a_refusal(
     make_orders, service, clock
 ):
-    class SlowGate(MemoryJournal):
+    class SlowJournal(MemoryJournal):
         async def begin(self, permission):
             begun = await super().begin(permission)
             await clock.sleep(5)
             return begun
 
-    journal = SlowGate()
+    journal = SlowJournal()
     first, stopped, waiting = (make_orders(on=journal) for _ in range(3))
     service.answers(lambda: refused(402), accepted)
     with pytest.raises(RejectedError):

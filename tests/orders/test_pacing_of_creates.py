@@ -93,7 +93,7 @@ async def test_what_was_never_sent_holds_no_slot(make_orders, service, clock):
         if clock.now() < 10:
             raise ConnectError("refused", delivery=Delivery.NOT_SENT)
 
-    orders = make_orders(pacing=Pacing(limit=1), transport=FakeTransport(service.transport._handler, before_gate=down))
+    orders = make_orders(pacing=Pacing(limit=1), transport=FakeTransport(service.transport._handler, on_connect=down))
     with pytest.raises(NotSentError):
         await orders.create(REQUEST, order_id="a")
     await clock.sleep(10)
@@ -107,7 +107,7 @@ async def test_no_connection_is_made_for_an_order_that_must_wait_for_its_slot(ma
         await clock.sleep(2)
 
     connections: list[float] = []
-    transport = FakeTransport(service.transport._handler, before_gate=connecting)
+    transport = FakeTransport(service.transport._handler, on_connect=connecting)
     orders = make_orders(pacing=Pacing(limit=2), transport=transport)
     await asyncio.gather(*(orders.create(REQUEST, order_id=f"order-{n}") for n in range(6)))
     assert len(connections) == len(service.posts) == 6
@@ -121,7 +121,7 @@ async def test_sends_that_are_stuck_while_they_connect_do_not_hold_up_those_for_
             await clock.sleep(110)
 
     stuck = VideoRequest(model="vendorh3", prompt="stuck", duration=8)
-    transport = FakeTransport(service.transport._handler, before_gate=connect)
+    transport = FakeTransport(service.transport._handler, on_connect=connect)
     orders = make_orders(pacing=Pacing(limit=3), transport=transport)
     for order_id in ("a", "b"):
         await orders.create(REQUEST, order_id=order_id)
@@ -139,7 +139,7 @@ async def test_a_released_slot_is_used_at_once(make_orders, service, clock):
             await clock.sleep(0.3)
             raise ConnectError("refused", delivery=Delivery.NOT_SENT)
 
-    transport = FakeTransport(service.transport._handler, before_gate=connect)
+    transport = FakeTransport(service.transport._handler, on_connect=connect)
     orders = make_orders(pacing=Pacing(limit=1), transport=transport)
     stuck = VideoRequest(model="vendorh3", prompt="stuck", duration=8)
     connecting = asyncio.ensure_future(orders.create(stuck, order_id="stuck"))

@@ -89,7 +89,7 @@ async def test_a_create_that_is_connecting_when_another_is_refused_is_held_back(
         await clock.sleep(2)
 
     service.answers(lambda: refused(429, Retry_After="20"), accepted)
-    connecting = make_orders(transport=FakeTransport(service.transport._handler, before_gate=connect))
+    connecting = make_orders(transport=FakeTransport(service.transport._handler, on_connect=connect))
     waiting = asyncio.ensure_future(connecting.create(VIDEO, order_id="o"))
     await clock.sleep(1)
     with pytest.raises(RateLimitError):
@@ -138,30 +138,6 @@ async def test_the_log_has_the_pause_of_a_create_that_max_wait_retries(
     waits = [record.getMessage() for record in caplog.records if getattr(record, "event_name", "") == "order.paced"]
     reason = "the service answered a create of the account with 429"
     assert waits == [f"order 'o' waits {seconds} s: {reason}" for seconds in rest]
-
-
-async def test_what_a_transport_sent_without_the_gate_is_recorded_during_a_pause(make_orders, service):
-    class Forgetful:
-        honours_gate = True
-
-        async def send(self, request, *, probe=None):
-            return await service.transport.send(request)
-
-        async def aclose(self):
-            pass
-
-    async def accept_after_another_is_refused(_):
-        service.answers(lambda: refused(429))
-        with pytest.raises(RateLimitError):
-            await make_orders().create(VIDEO, order_id="p")
-        return accepted()
-
-    service.script[:] = [accept_after_another_is_refused]
-    orders = make_orders(transport=Forgetful())
-
-    assert (await orders.create(VIDEO, order_id="o")).task_id == "task-1"
-    assert (await orders.get("o")).task_ids == ("task-1",)
-    assert len(service.posts) == 2
 
 
 BODIES = {

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,7 @@ from vidgen_async.transports import DirectTransport, Transport
 from vidgen_async.transports.base import BufferedResponse
 from vidgen_async.transports.contract import Harness, TransportContract
 from vidgen_async.transports.fake import FakeTransport
-from vidgen_async.types.http import BytesBody, Delivery, Phase, Probe, Request, make_headers
+from vidgen_async.types.http import BytesBody, Delivery, Phase, Request, make_headers
 
 SERVICE = "http://localhost:8017/openapi/v1"
 PROMPT = "the secret plan of the paper boat"
@@ -59,6 +59,11 @@ def failing(error: BaseException) -> FakeTransport:
     return FakeTransport(fail)
 
 
+async def hang(request: Request) -> BufferedResponse:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
 async def pieces(*given: bytes | Exception) -> AsyncIterator[bytes]:
     for piece in given:
         if isinstance(piece, Exception):
@@ -66,8 +71,13 @@ async def pieces(*given: bytes | Exception) -> AsyncIterator[bytes]:
         yield piece
 
 
-async def take(transport: Transport, request: Request, probe: Probe | None = None) -> bytes:
-    async with await transport.send(request, probe=probe) as response:
+async def take(transport: Transport, request: Request) -> bytes:
+    async with await transport.send(request) as response:
+        return await response.read()
+
+
+async def create(transport: Transport) -> bytes:
+    async with transport.connect(ordered()) as connection, await connection.send() as response:
         return await response.read()
 
 
@@ -79,7 +89,7 @@ def the_span(exporter):
 # -- the contract ----------------------------------------------------------------------------------------------------
 
 
-@only("gate", "cancelled", "leaves", "leaving", "closing", "times_out")
+@only("connect", "cancelled", "leaves", "leaving", "closing", "times_out")
 class TestOnTheNetwork(TransportContract):
     """The tests that need connections; those below cover everything else."""
 
@@ -205,12 +215,7 @@ async def test_the_span_of_a_failure_has_its_evidence_and_the_names_of_classes(t
 
 
 async def test_a_span_ends_when_the_send_is_cancelled(tracing, exporter):
-    async def hang(request: Request) -> BufferedResponse:
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    probe = Probe()
-    sending = asyncio.create_task(TracedTransport(FakeTransport(hang), tracing).send(ordered(), probe=probe))
+    sending = asyncio.create_task(create(TracedTransport(FakeTransport(hang), tracing)))
     await asyncio.sleep(0)
     sending.cancel()
     await asyncio.wait({sending})
@@ -221,14 +226,50 @@ async def test_a_span_ends_when_the_send_is_cancelled(tracing, exporter):
 
 
 async def test_the_span_of_a_create_has_its_delivery_and_nothing_of_its_content(tracing, exporter):
-    await take(TracedTransport(answering(202), tracing), ordered(), Probe())
+    await create(TracedTransport(answering(202), tracing))
 
     span = the_span(exporter)
     assert (span.name, span.attributes["http.request.method"]) == ("videos.create", "POST")
-    assert (span.attributes["vidgen.delivery"], span.attributes["vidgen.phase"]) == ("answered", "body")
+    assert span.attributes["vidgen.delivery"] == "answered"
     assert span.attributes["url.full"] == f"{SERVICE}/videos"
     for secret in (KEY, IDEMPOTENCY_KEY, PROMPT):
         assert secret not in span.to_json()
+
+
+async def test_a_failure_to_connect_is_the_error_of_the_span(tracing, exporter):
+    async def refuse(request: Request) -> None:
+        raise ConnectError("refused", delivery=Delivery.NOT_SENT, phase=Phase.CONNECT, op=request.op)
+
+    with pytest.raises(ConnectError):
+        await create(TracedTransport(FakeTransport(hang, on_connect=refuse), tracing))
+
+    span = the_span(exporter)
+    assert (span.status.status_code, span.attributes["error.type"]) == (StatusCode.ERROR, "ConnectError")
+    assert (span.attributes["vidgen.delivery"], span.attributes["vidgen.phase"]) == ("not_sent", "connect")
+
+
+async def test_connecting_that_is_cancelled_has_the_evidence_of_its_transport(tracing, exporter):
+    creating = asyncio.create_task(create(TracedTransport(FakeTransport(hang, on_connect=hang), tracing)))
+    await asyncio.sleep(0)
+    creating.cancel()
+    with pytest.raises(asyncio.CancelledError) as caught:
+        await creating
+
+    assert caught.value.__cause__.delivery is Delivery.NOT_SENT
+    span = the_span(exporter)
+    assert (span.attributes["vidgen.delivery"], span.attributes["vidgen.phase"]) == ("not_sent", "connect")
+
+
+@pytest.mark.parametrize("ends_by", [None, ConnectError("of the caller"), asyncio.CancelledError()])
+async def test_a_create_that_is_not_sent_is_no_error(ends_by, tracing, exporter):
+    with nullcontext() if ends_by is None else pytest.raises(type(ends_by)):
+        async with TracedTransport(answering(), tracing).connect(ordered()):
+            assert exporter.get_finished_spans() == ()
+            if ends_by is not None:
+                raise ends_by
+
+    span = the_span(exporter)
+    assert (span.status.status_code, span.attributes["vidgen.delivery"]) == (StatusCode.UNSET, "not_sent")
 
 
 @pytest.mark.parametrize(

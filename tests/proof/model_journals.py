@@ -11,7 +11,6 @@ from attrs import evolve
 from tests.journal.conftest import MEMORY
 from tests.postgres import any_server, new_database
 from vidgen_async.journal import Journal, MemoryJournal, Permission, PostgresJournal, SqliteJournal
-from vidgen_async.types.limits import Turn
 from vidgen_async.types.orders import Attempt, AttemptOutcome, Closing, Evidence, Order, OrderRef, OrderState
 
 JOURNALS: dict[str, Callable[[Path], Journal]] = {
@@ -46,7 +45,7 @@ async def use_journal(name: str) -> AsyncIterator[Journal]:
 class ExpectedAttemptIgnored(MemoryJournal):
     """Wrong: a caller that may send an order in this state sends it, also after other attempts since its read."""
 
-    async def begin(self, permission: Permission) -> Attempt | Order | Turn:
+    async def begin(self, permission: Permission) -> Attempt:
         attempts = len(self._require(permission.ref).attempts)
         return await super().begin(evolve(permission, expect_attempt=attempts))
 
@@ -54,7 +53,7 @@ class ExpectedAttemptIgnored(MemoryJournal):
 class StatesIgnored(MemoryJournal):
     """Wrong: an order is sent, and closed, in whatever state it is."""
 
-    async def begin(self, permission: Permission) -> Attempt | Order | Turn:
+    async def begin(self, permission: Permission) -> Attempt:
         attempts = len(self._require(permission.ref).attempts)
         return await super().begin(evolve(permission, states=frozenset(OrderState), expect_attempt=attempts))
 

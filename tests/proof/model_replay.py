@@ -10,8 +10,8 @@ from attrs import define
 
 from tests.proof import model
 from tests.proof.model import Design, Move, Search
-from vidgen_async.journal import Journal, Permission
-from vidgen_async.types.limits import Pacing, Turn
+from vidgen_async.journal import Journal, OrderChanged, Permission
+from vidgen_async.types.limits import Pacing
 from vidgen_async.types.orders import Attempt, AttemptOutcome, Closing, Evidence, Order, OrderRef, OrderState
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -126,7 +126,7 @@ class Replay:
                 return [f"{moves}: {problem}" for problem in problems]
         return []
 
-    def compare(self, expected: model.Order, told: Order | Attempt | Turn | None) -> list[str]:
+    def compare(self, expected: model.Order, told: Order | Attempt | None) -> list[str]:
         wanted = self.expected_view(expected)
         if isinstance(told, Attempt):
             found = (told.n, told.kind, told.outcome.value, "")
@@ -155,23 +155,23 @@ class Replay:
 
     # -- the moves -----------------------------------------------------------------------------------------------------
 
-    async def carry_out(self, move: Move) -> Order | Attempt | Turn | None:
+    async def carry_out(self, move: Move) -> Order | Attempt | None:
         return await getattr(self, f"_{move.rule}")(move)
 
     async def _intend(self, _: Move) -> Order:
         return await self.journal.intend(Order(ref=self.ref, idempotency_key="key", body=b"{}", created_at=self.now))
 
-    async def _begin(self, move: Move) -> Order | Attempt | Turn:
+    async def _begin(self, move: Move) -> Order | Attempt:
         states = self.design.sendable if move.what == "create" else self.design.resendable
         return await self._begin_in(move, _states(states), move.n, Pacing())
 
-    async def _force(self, move: Move) -> Order | Attempt | Turn:
+    async def _force(self, move: Move) -> Order | Attempt:
         known = await self.journal.get(self.ref, self.now)
         return await self._begin_in(move, frozenset(OrderState), len(known.attempts), None)
 
     async def _begin_in(
         self, move: Move, states: frozenset[OrderState], attempts: int, pacing: Pacing | None
-    ) -> Order | Attempt | Turn:
+    ) -> Order | Attempt:
         deadline_at = self.now + PATIENCE
         permission = Permission(
             ref=self.ref,
@@ -182,10 +182,12 @@ class Replay:
             pacing=pacing,
             kind=move.what,
         )
-        begun = await self.journal.begin(permission)
-        if isinstance(begun, Attempt):
-            self.deadline = deadline_at
-        return begun
+        try:
+            attempt = await self.journal.begin(permission)
+        except OrderChanged as answer:
+            return answer.order
+        self.deadline = deadline_at
+        return attempt
 
     async def _settle(self, move: Move) -> Order:
         return await self.journal.settle(self.ref, move.n, self._evidence(move.what, move.task))

@@ -8,12 +8,12 @@ from attrs import Factory, define
 from yarl import URL
 
 from tests.proof.model import MISTAKEN
-from vidgen_async.client.lifetime import Lifetime
 from vidgen_async.clock import Clock
 from vidgen_async.errors import ConnectionLostError, NotFoundError
 from vidgen_async.journal import Journal
 from vidgen_async.orders import Orders, Sender
 from vidgen_async.orders.confirmation import Confirmation
+from vidgen_async.orders.orders import Lifetime
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.transports import BufferedResponse, FakeTransport
 from vidgen_async.types.http import Request, Timeouts
@@ -35,7 +35,7 @@ class Service:
     """Makes a task of each create that it takes, also of one whose key it has seen: the worst that it may do."""
 
     decide: Callable[[], Awaitable[Fate]]
-    before_gate: Callable[[Request], Awaitable[None]] | None = None
+    on_connect: Callable[[Request], Awaitable[None]] | None = None
     posts: list[tuple[str, bytes]] = Factory(list)
     """The Idempotency-Key and the body of each."""
     fates: list[Fate] = Factory(list)
@@ -43,7 +43,7 @@ class Service:
     tasks: list[str] = Factory(list)
 
     def transport(self) -> FakeTransport:
-        return FakeTransport(self._handle, before_gate=self.before_gate)
+        return FakeTransport(self._handle, on_connect=self.on_connect)
 
     async def _handle(self, request: Request) -> BufferedResponse:
         body = b"".join([piece async for piece in request.body.open()])

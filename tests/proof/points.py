@@ -4,8 +4,8 @@ import os
 import signal
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, Self
 
@@ -14,9 +14,9 @@ import psycopg
 from vidgen_async.journal.postgres import connections
 from vidgen_async.journal.sqlite import file
 from vidgen_async.journal.sqlite.file_lock import FileLock, LockedConnection
-from vidgen_async.transports.base import Response
+from vidgen_async.transports.base import Connection, Response, WrappingTransport
 from vidgen_async.transports.direct.transport import DirectTransport
-from vidgen_async.types.http import Probe, Request
+from vidgen_async.types.http import Request
 
 #: What is written in the transactions whose commits can be a point.
 COMMITS = {"intent": "INSERT INTO orders", "attempt": "INSERT INTO attempts", "outcome": "INSERT INTO evidence"}
@@ -125,29 +125,24 @@ class WatchedLock:
         self._lock.close()
 
 
-class HaltingTransport:
+class HaltingTransport(WrappingTransport):
     """The real network, with the points between the commits."""
 
-    honours_gate = True
-
     def __init__(self, halt: Halt) -> None:
-        self._inner = DirectTransport()
+        super().__init__(DirectTransport())
         self._halt = halt
 
-    async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
-        outer = probe
-        if outer is not None and self._halt.point == CONNECTED:
+    async def send(self, request: Request) -> Response:
+        return await self._send(partial(self.inner.send, request))
 
-            async def gate() -> None:
-                self._halt.at(CONNECTED)
-                await outer.pass_gate()
+    @asynccontextmanager
+    async def connect(self, request: Request) -> AsyncIterator[Connection]:
+        async with self.inner.connect(request) as connection:
+            self._halt.at(CONNECTED)
+            yield connection.with_send(partial(self._send, connection.send))
 
-            probe = Probe(gate=gate)
-        response = await self._inner.send(request, probe=probe)
-        return HaltingResponse(response, partial(self._halt.at, ANSWER_READ))
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
+    async def _send(self, send: Callable[[], Awaitable[Response]]) -> Response:
+        return HaltingResponse(await send(), partial(self._halt.at, ANSWER_READ))
 
 
 class HaltingResponse:

@@ -156,11 +156,11 @@ class Case:
 
 
 CASES = (
-    Case(create, nothing, 1, 40),
-    Case(resume, queued, 1, 40),
+    Case(create, nothing, 1, 35),
+    Case(resume, queued, 1, 35),
     Case(resend, lost, 2, 30),
     Case(adopt, lost, 1, 10),
-    Case(generate, nothing, 1, 60),
+    Case(generate, nothing, 1, 55),
 )
 
 
@@ -255,7 +255,7 @@ async def test_cancelling_the_caller_at_any_moment_does_not_change_the_order(
 
 
 @on_each_journal
-@pytest.mark.parametrize("moment", range(1, 40, 6))
+@pytest.mark.parametrize("moment", range(1, 35, 6))
 async def test_cancelling_a_caller_at_any_moment_does_not_affect_other_callers(
     service, make_client, make_scene, moment
 ):

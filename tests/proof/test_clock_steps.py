@@ -30,8 +30,8 @@ from vidgen_async.clock import Clock, VirtualClock
 from vidgen_async.errors import OrderStateError
 from vidgen_async.journal import Journal, MemoryJournal, SqliteJournal
 from vidgen_async.sandbox import Fault, Sandbox
-from vidgen_async.transports import BufferedResponse, DirectTransport
-from vidgen_async.types.http import Probe, Request
+from vidgen_async.transports import BufferedResponse, DirectTransport, WrappingTransport
+from vidgen_async.types.http import Request
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.orders import OrderState
 from vidgen_async.types.resources import Receipt
@@ -57,22 +57,17 @@ class Calendar(VirtualClock):
         await super().sleep(seconds)
 
 
-class HeldTransport:
+class HeldTransport(WrappingTransport):
     """The real network; no virtual time passes while it is waited for."""
 
-    honours_gate = True
-
     def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(DirectTransport())
         self._clock = clock
-        self._inner = DirectTransport()
 
-    async def send(self, request: Request, *, probe: Probe | None = None) -> BufferedResponse:
+    async def send(self, request: Request) -> BufferedResponse:
         with self._clock.hold():
-            async with await self._inner.send(request, probe=probe) as response:
+            async with await self.inner.send(request) as response:
                 return BufferedResponse(response.status, await response.read(), headers=response.headers)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
 
 
 @pytest.fixture

@@ -52,9 +52,8 @@ class FakeHarness(Harness):
 
     def __init__(self) -> None:
         self._received: list[ReceivedRequest] = []
-        super().__init__(
-            FakeTransport(self._play, before_gate=self._connect), URL("http://service.test"), self._received
-        )
+        transport = FakeTransport(self._play, on_connect=self._connect)
+        super().__init__(transport, URL("http://service.test"), self._received)
         self._going = asyncio.Event()
 
     def resume(self) -> None:

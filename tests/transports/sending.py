@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from attrs import frozen
 from yarl import URL
 
-from vidgen_async.transports.direct.transport import DirectTransport
-from vidgen_async.types.http import BytesBody, Probe, Request, Timeouts, make_headers
+from vidgen_async.transports.base import Response, Transport
+from vidgen_async.types.http import BytesBody, Request, Timeouts, make_headers
 
 PROMPT = b'{"prompt":"a lighthouse"}'
 LONG = Timeouts(connect=5, read=5)
@@ -15,10 +16,17 @@ SHORT = Timeouts(connect=5, read=0.08)
 SHORT_CONNECT = Timeouts(connect=0.08, read=5)
 
 
-def create(url: URL, *, method: str = "POST", body: object = BytesBody(PROMPT), timeouts: Timeouts = LONG, **headers):
-    return Request(
-        op="videos.create", method=method, url=url, headers=make_headers(headers), body=body, timeouts=timeouts
-    )
+def create(
+    url: URL,
+    *,
+    op: str = "videos.create",
+    method: str = "POST",
+    body: object = BytesBody(PROMPT),
+    timeouts: Timeouts = LONG,
+    **headers: str,
+) -> Request:
+    """A create, or another request with a body."""
+    return Request(op=op, method=method, url=url, headers=make_headers(headers), body=body, timeouts=timeouts)
 
 
 def read(url: URL, *, timeouts: Timeouts = LONG, **headers: str) -> Request:
@@ -33,8 +41,19 @@ async def until(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def swallowed(transport: DirectTransport, request: Request, probe: Probe | None = None) -> bytes:
-    async with await transport.send(request, probe=probe) as response:
+@asynccontextmanager
+async def respond(transport: Transport, request: Request) -> AsyncIterator[Response]:
+    """Send as the client does: a create in two steps."""
+    if request.op != "videos.create":
+        async with await transport.send(request) as response:
+            yield response
+        return
+    async with transport.connect(request) as connection, await connection.send() as response:
+        yield response
+
+
+async def swallowed(transport: Transport, request: Request) -> bytes:
+    async with respond(transport, request) as response:
         return await response.read()
 
 

@@ -7,8 +7,9 @@ from yarl import URL
 
 from tests.transports.sending import create, read, swallowed
 from vidgen_async.errors import ConnectError, ConnectionLostError, ResponseTimeoutError
+from vidgen_async.transports.contract.harness import by_both_ways
 from vidgen_async.transports.direct.transport import DirectTransport
-from vidgen_async.types.http import Delivery, Probe
+from vidgen_async.types.http import Delivery
 
 LINK = URL("http://service.test/openapi/v1/videos")
 
@@ -58,20 +59,17 @@ async def test_a_status_is_returned_and_no_redirect_is_followed(transport, servi
     ],
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
-@pytest.mark.parametrize("probe", [False, True], ids=["no probe", "probe"])
-async def test_an_exception_alone_proves_nothing(transport, service, error: Exception, kind: type, probe: bool) -> None:
+@by_both_ways
+async def test_an_exception_alone_proves_nothing(transport, service, error: Exception, kind: type, op: str) -> None:
     service.post(LINK, exception=error)
-    evidence = Probe() if probe else None
     with pytest.raises(kind) as caught:
-        await transport.send(create(LINK), probe=evidence)
-
-    assert type(caught.value) is kind
-    assert caught.value.delivery is Delivery.MAYBE_SENT
-    assert evidence is None or evidence.delivery is Delivery.MAYBE_SENT
+        await swallowed(transport, create(LINK, op=op))
+    assert (type(caught.value), caught.value.delivery) == (kind, Delivery.MAYBE_SENT)
 
 
-async def test_an_answer_from_a_patched_session_counts_as_answered(transport, service) -> None:
+async def test_a_create_is_sent_by_the_fake_service_when_send_is_called(transport, service) -> None:
     service.post(LINK, status=202, body=b"{}")
-    probe = Probe()
-    assert await swallowed(transport, create(LINK), probe) == b"{}"
-    assert probe.delivery is Delivery.ANSWERED
+    async with transport.connect(create(LINK)) as connection:
+        assert service.requests == {}
+        async with await connection.send() as response:
+            assert (response.status, await response.read()) == (202, b"{}")

@@ -14,18 +14,17 @@ from attrs import frozen
 
 from tests.transports import raw_service as raw
 from tests.transports.raw_service import raw_service
-from tests.transports.sending import LONG, SHORT, create, read, swallowed, until
-from vidgen_async.errors import BodyError, ConnectionLostError, ResponseTimeoutError, TransportError
+from tests.transports.sending import LONG, SHORT, create, read, respond, swallowed, until
+from vidgen_async.errors import BodyError, ResponseTimeoutError, TransportError
+from vidgen_async.transports.contract.harness import by_both_ways
 from vidgen_async.transports.direct.bodies import DirectResponse
 from vidgen_async.transports.direct.transport import DirectTransport
-from vidgen_async.types.http import CHUNK, BytesBody, Delivery, Phase, Probe
+from vidgen_async.types.http import CHUNK, BytesBody, Delivery, Phase
 
 pytestmark = pytest.mark.slow
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
 MANY = 30_000_000
-
-careful = pytest.mark.parametrize("is_probed", [False, True], ids=["no probe", "probe"])
 
 
 @pytest.fixture
@@ -35,22 +34,16 @@ async def transport():
     await transport.aclose()
 
 
-def probe_if(is_probed: bool) -> Probe | None:
-    return Probe() if is_probed else None
-
-
 # -- the request's -----------------------------------------------------------------------------------------------------
 
 
-@careful
+@by_both_ways
 @pytest.mark.parametrize("size", [0, 1, CHUNK, CHUNK + 1, 1_000_000])
-async def test_a_body_is_sent_completely_and_with_its_length(
-    transport: DirectTransport, size: int, is_probed: bool
-) -> None:
+async def test_a_body_is_sent_completely_and_with_its_length(transport: DirectTransport, size: int, op: str) -> None:
     body = BytesBody(bytes(range(256)) * (size // 256) + b"x" * (size % 256))
     async with raw_service(raw.answers) as service:
         for _ in range(2):
-            await swallowed(transport, create(service.url(), body=body), probe_if(is_probed))
+            await swallowed(transport, create(service.url(), op=op, body=body))
 
     whole = b"".join(service.received)
     assert whole.count(f"Content-Length: {size}\r\n".encode()) == 2
@@ -58,9 +51,9 @@ async def test_a_body_is_sent_completely_and_with_its_length(
     assert whole.endswith(body.data)
 
 
-@careful
+@by_both_ways
 async def test_after_the_cancellation_of_a_large_upload_little_more_is_sent(
-    transport: DirectTransport, is_probed: bool
+    transport: DirectTransport, op: str
 ) -> None:
     async def reads_late(connection: raw.Connection) -> None:
         connection.writer.transport.pause_reading()
@@ -69,10 +62,8 @@ async def test_after_the_cancellation_of_a_large_upload_little_more_is_sent(
         await connection.rest()
 
     cancelled = asyncio.Event()
-    probe = probe_if(is_probed)
     async with raw_service(reads_late) as service:
-        request = create(service.url(), body=BytesBody(b"x" * MANY))
-        sending = asyncio.create_task(transport.send(request, probe=probe))
+        sending = asyncio.create_task(swallowed(transport, create(service.url(), op=op, body=BytesBody(b"x" * MANY))))
         await until(lambda: bool(service.connections))
         await asyncio.sleep(0.02)
         sending.cancel()
@@ -83,7 +74,6 @@ async def test_after_the_cancellation_of_a_large_upload_little_more_is_sent(
 
     # What the kernel's buffers hold, instead of everything.
     assert 0 < service.bytes_received < MANY / 3
-    assert probe is None or (probe.delivery, probe.phase) == (Delivery.MAYBE_SENT, Phase.SEND)
 
 
 @frozen
@@ -107,20 +97,20 @@ class RecordingBody:
             self.ends.append("ended")
 
 
-@careful
+@by_both_ways
 @pytest.mark.parametrize("behaviour", [raw.answers, raw.closes_at_once, raw.reads_nothing], ids=lambda b: b.__name__)
-async def test_every_iterator_over_a_body_is_closed(transport: DirectTransport, behaviour, is_probed: bool) -> None:
+async def test_every_iterator_over_a_body_is_closed(transport: DirectTransport, behaviour, op: str) -> None:
     ends: list[str] = []
     limits = SHORT if behaviour is raw.reads_nothing else LONG
     async with raw_service(behaviour) as service:
-        request = create(service.url(), body=RecordingBody(ends, length=30 * CHUNK * 10, pieces=300), timeouts=limits)
+        body = RecordingBody(ends, length=30 * CHUNK * 10, pieces=300)
         with contextlib.nullcontext() if behaviour is raw.answers else pytest.raises(TransportError):
-            await swallowed(transport, request, probe_if(is_probed))
+            await swallowed(transport, create(service.url(), op=op, body=body, timeouts=limits))
         assert ends == ["ended"]
 
 
-@careful
-async def test_a_response_may_be_received_before_the_body_is_sent(transport: DirectTransport, is_probed: bool) -> None:
+@by_both_ways
+async def test_a_response_may_be_received_before_the_body_is_sent(transport: DirectTransport, op: str) -> None:
     async def refuses(connection: raw.Connection) -> None:
         connection.received += await connection.reader.readuntil(b"\r\n\r\n")
         connection.writer.transport.pause_reading()
@@ -129,42 +119,40 @@ async def test_a_response_may_be_received_before_the_body_is_sent(transport: Dir
 
     read_it = asyncio.Event()
     ends: list[str] = []
-    probe = probe_if(is_probed)
     async with raw_service(refuses) as service:
-        request = create(service.url(), body=RecordingBody(ends, length=MANY // CHUNK * CHUNK, pieces=MANY // CHUNK))
-        async with await transport.send(request, probe=probe) as response:
+        body = RecordingBody(ends, length=MANY // CHUNK * CHUNK, pieces=MANY // CHUNK)
+        async with respond(transport, create(service.url(), op=op, body=body)) as response:
             assert (response.status, await response.read()) == (401, b"no")
         # By the response itself: nothing is left for the event loop to finish.
         assert ends == ["ended"]
         read_it.set()
-
-    assert probe is None or (probe.delivery, probe.phase) == (Delivery.ANSWERED, Phase.BODY)
 
 
 async def test_an_upload_that_makes_progress_does_not_time_out(transport: DirectTransport) -> None:
     async with raw_service(raw.answers) as service:
         started = asyncio.get_running_loop().time()
         body = RecordingBody([], length=5 * CHUNK, pieces=5, pause=0.4 * SHORT.read)
-        assert await swallowed(transport, create(service.url(), body=body, timeouts=SHORT)) == b"ok"
+        request = create(service.url(), op="files.upload", body=body, timeouts=SHORT)
+        assert await swallowed(transport, request) == b"ok"
         assert asyncio.get_running_loop().time() - started > 1.5 * SHORT.read
 
 
 async def test_an_upload_that_the_service_does_not_read_times_out(transport: DirectTransport) -> None:
     async with raw_service(raw.reads_nothing) as service:
         with pytest.raises(ResponseTimeoutError, match="read no more of the body within") as caught:
-            await transport.send(create(service.url(), body=BytesBody(b"x" * MANY), timeouts=SHORT))
+            await transport.send(create(service.url(), op="files.upload", body=BytesBody(b"x" * MANY), timeouts=SHORT))
     assert caught.value.phase is Phase.SEND
 
 
-@careful
+@by_both_ways
 @pytest.mark.parametrize(("pieces", "word"), [(9, "shorter"), (11, "longer")])
 async def test_a_body_of_another_length_than_declared_is_an_error(
-    transport: DirectTransport, pieces: int, word: str, is_probed: bool
+    transport: DirectTransport, pieces: int, word: str, op: str
 ) -> None:
     async with raw_service(raw.answers) as service:
         body = RecordingBody([], pieces=pieces)
         with pytest.raises(TransportError, match=word):
-            await transport.send(create(service.url(), body=body, timeouts=SHORT), probe=probe_if(is_probed))
+            await swallowed(transport, create(service.url(), op=op, body=body, timeouts=SHORT))
 
 
 async def test_pieces_larger_than_a_chunk_are_split(transport: DirectTransport) -> None:
@@ -176,9 +164,9 @@ async def test_pieces_larger_than_a_chunk_are_split(transport: DirectTransport) 
 # -- the answer's ------------------------------------------------------------------------------------------------------
 
 
-@careful
+@by_both_ways
 async def test_the_error_of_an_incomplete_body_has_the_number_of_received_bytes(
-    transport: DirectTransport, is_probed: bool
+    transport: DirectTransport, op: str
 ) -> None:
     async def breaks(connection: raw.Connection) -> None:
         await connection.request()
@@ -186,10 +174,7 @@ async def test_the_error_of_an_incomplete_body_has_the_number_of_received_bytes(
         await taken.wait()
 
     taken = asyncio.Event()
-    async with (
-        raw_service(breaks) as service,
-        await transport.send(create(service.url()), probe=probe_if(is_probed)) as response,
-    ):
+    async with raw_service(breaks) as service, respond(transport, create(service.url(), op=op)) as response:
         chunks = response.chunks(16)
         pieces = [len(await anext(chunks)) for _ in range(4)]
         taken.set()
@@ -198,7 +183,7 @@ async def test_the_error_of_an_incomplete_body_has_the_number_of_received_bytes(
 
     assert pieces == [16, 16, 16, 12]
     assert (caught.value.received, caught.value.delivery, caught.value.phase) == (60, Delivery.ANSWERED, Phase.BODY)
-    assert caught.value.op == "videos.create"
+    assert caught.value.op == op
 
 
 async def test_an_incomplete_body_leaves_nothing_for_the_garbage_collector(transport: DirectTransport) -> None:
@@ -225,38 +210,6 @@ async def test_an_incomplete_body_leaves_nothing_for_the_garbage_collector(trans
     assert left == []
 
 
-async def test_a_malformed_later_chunk_is_a_body_error(transport: DirectTransport) -> None:
-    async def garbles(connection: raw.Connection) -> None:
-        await connection.request()
-        await connection.answer(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n")
-        await taken.wait()
-        await connection.answer(b"zz\r\n")
-        await connection.rest()
-
-    taken = asyncio.Event()
-    async with (
-        raw_service(garbles) as service,
-        await transport.send(read(service.url(), timeouts=SHORT)) as response,
-    ):
-        chunks = response.chunks()
-        assert await anext(chunks) == b"ab"
-        taken.set()
-        with pytest.raises(BodyError) as caught:
-            await anext(chunks)
-    assert caught.value.received == 2
-
-
-async def test_a_body_of_which_no_more_is_received_times_out(transport: DirectTransport) -> None:
-    async with (
-        raw_service(raw.responds_and_hangs(HEAD % 9 + b"abc")) as service,
-        await transport.send(read(service.url(), timeouts=SHORT)) as response,
-    ):
-        with pytest.raises(BodyError, match="sent no more of the body within"):
-            await response.read()
-        with pytest.raises(BodyError):
-            await response.read()
-
-
 async def test_a_long_download_does_not_time_out_while_data_is_received(transport: DirectTransport) -> None:
     async def drips(connection: raw.Connection) -> None:
         await connection.request()
@@ -281,22 +234,6 @@ async def test_with_an_accept_encoding_header_the_bytes_are_returned_as_received
     assert body == (b'{"id":"task"}' if accept is None else packed)
 
 
-async def test_reading_a_body_to_its_end_returns_the_connection_to_its_pool(transport: DirectTransport) -> None:
-    async with raw_service(raw.answers) as service:
-        for _ in range(3):
-            await swallowed(transport, read(service.url()))
-    assert len(service.connections) == 1
-
-
-async def test_leaving_a_response_early_closes_its_connection(transport: DirectTransport) -> None:
-    async with raw_service(raw.responds_and_hangs(HEAD % MANY + b"x" * 100_000)) as service:
-        async with await transport.send(read(service.url())) as response:
-            async for piece in response.chunks():
-                assert len(piece) <= CHUNK
-                break
-        await service.quiet()
-
-
 async def test_cancelling_the_read_of_a_body_releases_the_response(transport: DirectTransport) -> None:
     async with raw_service(raw.responds_and_hangs(HEAD % 9 + b"abc")) as service:
         reading = asyncio.create_task(swallowed(transport, read(service.url(), timeouts=LONG)))
@@ -308,20 +245,18 @@ async def test_cancelling_the_read_of_a_body_releases_the_response(transport: Di
         await service.quiet()
 
 
-@careful
+@by_both_ways
 @pytest.mark.parametrize("debug", [False, True])
-async def test_an_unclosed_response_is_warned_about_once(
-    transport: DirectTransport, is_probed: bool, debug: bool
-) -> None:
+async def test_an_unclosed_response_is_warned_about_once(transport: DirectTransport, op: str, debug: bool) -> None:
     asyncio.get_running_loop().set_debug(debug)
     async with raw_service(raw.responds_and_hangs(HEAD % 9 + b"abc")) as service:
-        response = await transport.send(create(service.url()), probe=probe_if(is_probed))
+        response = await transport.send(create(service.url(), op=op))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             del response
             gc.collect()
         await service.quiet()
-    assert [str(warning.message) for warning in caught] == ["videos.create: the response was never closed"]
+    assert [str(warning.message) for warning in caught] == [f"{op}: the response was never closed"]
 
 
 async def test_an_unclosed_response_is_closed_also_where_warnings_are_errors(
@@ -347,11 +282,3 @@ async def test_a_response_read_to_its_end_needs_no_closing(transport: DirectTran
         gc.collect()
         await swallowed(transport, read(service.url()))
     assert len(service.connections) == 1
-
-
-async def test_the_error_of_a_lost_connection_does_not_show_the_url(transport: DirectTransport) -> None:
-    async with raw_service(raw.reads_and_resets) as service:
-        with pytest.raises(ConnectionLostError) as caught:
-            await transport.send(create(service.url("/x?sig=SECRET")))
-    assert "SECRET" not in str(caught.value)
-    assert f"127.0.0.1:{service.port} was lost" in str(caught.value)

@@ -10,12 +10,11 @@ import pytest
 
 from tests.transports import raw_service as raw
 from tests.transports.raw_service import Certificate, raw_service
-from tests.transports.sending import LONG, SHORT, create, read, swallowed, until
-from vidgen_async.errors import BodyError, ClientStateError, TransportClosedError, VidgenError
+from tests.transports.sending import SHORT, create, read, swallowed, until
+from vidgen_async.errors import ClientStateError, TransportClosedError, VidgenError
+from vidgen_async.transports.contract.harness import by_both_ways
 from vidgen_async.transports.direct.transport import DirectTransport
-from vidgen_async.types.http import BytesBody, Delivery, Phase, Probe
-
-HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"
+from vidgen_async.types.http import BytesBody, Delivery, Phase
 
 
 async def test_nothing_is_opened_before_the_first_send() -> None:
@@ -30,17 +29,8 @@ def test_a_transport_can_be_made_without_an_event_loop() -> None:
     DirectTransport(max_connections=5, trust_env=True, proxy="http://127.0.0.1:1", ssl=False)
 
 
-@pytest.mark.parametrize("probe", [None, Probe()], ids=["no probe", "probe"])
-async def test_a_closed_transport_refuses(probe: Probe | None) -> None:
-    transport = DirectTransport()
-    await transport.aclose()
-    with pytest.raises(TransportClosedError, match="no byte of the request was sent") as caught:
-        await transport.send(create(raw.RawService(1).url()), probe=probe)
-    assert (caught.value.delivery, caught.value.phase) == (Delivery.NOT_SENT, Phase.BUILD)
-
-
-@pytest.mark.parametrize("is_probed", [False, True], ids=["no probe", "probe"])
-async def test_closing_ends_a_send_that_waits_for_its_dns_query(monkeypatch, is_probed: bool) -> None:
+@by_both_ways
+async def test_closing_ends_a_send_that_waits_for_its_dns_query(monkeypatch, op: str) -> None:
     async def no_answer(*args: object, **options: object) -> None:
         asked.set()
         await asyncio.Event().wait()
@@ -48,12 +38,11 @@ async def test_closing_ends_a_send_that_waits_for_its_dns_query(monkeypatch, is_
     asked = asyncio.Event()
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", no_answer)
     transport = DirectTransport()
-    request = create(raw.RawService(80).url(host="service.test"))
-    sends = [asyncio.create_task(transport.send(request, probe=Probe() if is_probed else None)) for _ in range(3)]
+    request = create(raw.RawService(80).url(host="service.test"), op=op)
+    sends = [asyncio.create_task(swallowed(transport, request)) for _ in range(3)]
     await asked.wait()
     started = time.monotonic()
     await transport.aclose()
-    assert all(send.done() for send in sends)
     ends = await asyncio.gather(*sends, return_exceptions=True)
 
     assert {type(end) for end in ends} == {TransportClosedError}
@@ -67,9 +56,8 @@ async def test_every_create_makes_its_own_dns_query(monkeypatch) -> None:
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", no_answer)
     transport = DirectTransport()
     request = create(raw.RawService(80).url(host="service.test"))
-    probes = [Probe(), Probe()]
-    sends = [asyncio.create_task(transport.send(request, probe=probe)) for probe in probes]
-    await until(lambda: all(probe.phase is Phase.DNS for probe in probes))
+    sends = [asyncio.create_task(swallowed(transport, request)) for _ in range(2)]
+    await until(lambda: [create.progress.phase for create in transport._pending] == [Phase.DNS] * 2)
     sends[0].cancel()
     await asyncio.wait(sends, timeout=0.01)
     assert [send.done() for send in sends] == [True, False]
@@ -78,24 +66,10 @@ async def test_every_create_makes_its_own_dns_query(monkeypatch) -> None:
     assert (await asyncio.gather(*sends, return_exceptions=True))[1].delivery is Delivery.NOT_SENT
 
 
-@pytest.mark.parametrize("is_probed", [False, True], ids=["no probe", "probe"])
-async def test_closing_aborts_the_bodies_that_are_being_read(is_probed: bool) -> None:
-    transport = DirectTransport()
-    async with raw_service(raw.responds_and_hangs(HEAD + b"abc")) as service:
-        response = await transport.send(create(service.url()), probe=Probe() if is_probed else None)
-        reading = asyncio.create_task(response.read())
-        await asyncio.sleep(0.01)
-        await transport.aclose()
-        with pytest.raises(BodyError, match="the transport was closed"):
-            await reading
-        await response.aclose()
-        await service.quiet()
-
-
 async def test_a_caller_cancelled_while_the_transport_closes_stays_cancelled() -> None:
     transport = DirectTransport()
     async with raw_service(raw.hangs) as service:
-        sending = asyncio.create_task(transport.send(create(service.url()), probe=Probe()))
+        sending = asyncio.create_task(swallowed(transport, create(service.url())))
         await until(lambda: service.requests_begun == 1)
         closing = asyncio.create_task(transport.aclose())
         await asyncio.sleep(0)
@@ -108,7 +82,7 @@ async def test_a_caller_cancelled_while_the_transport_closes_stays_cancelled() -
 async def test_a_close_that_was_cancelled_can_be_repeated() -> None:
     transport = DirectTransport()
     async with raw_service(raw.hangs) as service:
-        sending = asyncio.create_task(transport.send(create(service.url()), probe=Probe()))
+        sending = asyncio.create_task(swallowed(transport, create(service.url())))
         await until(lambda: service.requests_begun == 1)
         closing = asyncio.create_task(transport.aclose())
         await asyncio.sleep(0)
@@ -152,7 +126,7 @@ async def test_in_a_forked_child_a_send_is_refused_and_the_parents_connections_s
         with monkeypatch.context() as child:
             child.setattr(os, "getpid", lambda: -1)
             with pytest.raises(ClientStateError, match="fork"):
-                await transport.send(create(service.url()), probe=Probe())
+                await swallowed(transport, create(service.url()))
             await transport.aclose()
         transport._is_closed = False
         await swallowed(transport, read(service.url()))
@@ -174,21 +148,17 @@ async def mixed_sends(
     answers, hangs, closes, cuts = services
     dead_service = raw.RawService(dead)
 
-    async def interrupted(service: raw.RawService, probe: Probe | None) -> None:
-        body = BytesBody(b"x" * 200_000)
+    async def interrupted(service: raw.RawService, op: str) -> None:
         async with asyncio.timeout(0.02):
-            await swallowed(transport, create(service.url(), body=body, timeouts=LONG), probe)
+            await swallowed(transport, create(service.url(), op=op, body=BytesBody(b"x" * 200_000)))
 
     sends = []
-    for probe in (lambda: None, Probe):
+    for op in ("files.upload", "videos.create"):
         for _ in range(10):
-            sends += [
-                swallowed(transport, create(one.url(), timeouts=LONG), probe()) for one in (answers, closes, cuts)
-            ]
-            sends += [swallowed(transport, create(hangs.url(), timeouts=SHORT), probe())]
-            sends += [swallowed(transport, create(dead_service.url()), probe())]
-            sends += [swallowed(transport, create(tls.url(path)), probe()) for path in ("/a", "/b")]
-            sends += [interrupted(hangs, probe()), interrupted(answers, probe()), interrupted(cuts, probe())]
+            sends += [swallowed(transport, create(one.url(), op=op)) for one in (answers, closes, cuts, dead_service)]
+            sends += [swallowed(transport, create(hangs.url(), op=op, timeouts=SHORT))]
+            sends += [swallowed(transport, create(tls.url(path), op=op)) for path in ("/a", "/b")]
+            sends += [interrupted(service, op) for service in (hangs, answers, cuts)]
     ends = await asyncio.gather(*sends, return_exceptions=True)
     assert len(ends) == 200
     assert {type(end) for end in ends if not isinstance(end, bytes | VidgenError | TimeoutError)} == set()

@@ -14,7 +14,8 @@ from tests.transports.sending import LONG, swallowed
 from vidgen_async import Client, VidgenError
 from vidgen_async.errors import ConnectError, TransportError
 from vidgen_async.transports import DirectTransport
-from vidgen_async.types.http import BytesBody, Probe, Request, make_headers
+from vidgen_async.transports.contract.harness import by_both_ways
+from vidgen_async.types.http import BytesBody, Request, make_headers
 
 KEY = "Zq7theBareKeyOfTheAccount42"
 ORDER_KEY = "Zq8order-1187-idempotency-key"
@@ -56,9 +57,9 @@ FORMS: dict[str, Callable[[str], bytes]] = {
 }
 
 
-def create(url: URL) -> Request:
+def create(url: URL, op: str = "videos.create") -> Request:
     return Request(
-        op="videos.create",
+        op=op,
         method="POST",
         url=url,
         headers=make_headers({"Authorization": f"Bearer {KEY}", "Idempotency-Key": ORDER_KEY}),
@@ -91,16 +92,15 @@ def revealed(texts: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
-@pytest.mark.parametrize("is_create", [True, False], ids=["create", "read"])
-async def test_no_error_or_log_record_shows_a_secret_that_was_returned(is_create, answer, form, caplog):
+@by_both_ways
+async def test_no_error_or_log_record_shows_a_secret_that_was_returned(op, answer, form, caplog):
     caplog.set_level(logging.DEBUG)
     shown = ""
     for secret in (KEY, ORDER_KEY, TOKEN, PROMPT):
         transport = DirectTransport()
         async with raw_service(raw.responds(answer(form(secret)))) as service:
-            request = create(service.url("/x?") % {"sig": TOKEN})
             try:
-                await swallowed(transport, request, Probe() if is_create else None)
+                await swallowed(transport, create(service.url("/x?") % {"sig": TOKEN}, op))
             except TransportError as error:
                 shown += "\n".join(texts_of(error))
             await transport.aclose()
@@ -122,7 +122,7 @@ async def test_what_may_be_in_a_long_body_is_not_quoted():
     async with raw_service(raw.responds(PROMPT.encode() + b"\r\n\r\n")) as service:
         long = Request(op=request.op, method="POST", url=service.url(), body=BytesBody(body), timeouts=LONG)
         with pytest.raises(TransportError, match="is not HTTP") as caught:
-            await transport.send(long, probe=Probe())
+            await swallowed(transport, long)
         await transport.aclose()
     assert revealed("\n".join(texts_of(caught.value))) == []
 
@@ -134,9 +134,9 @@ async def test_the_refusal_of_a_proxy_shows_no_secret(secret, form, caplog):
     refusal = b"HTTP/1.1 407 no " + form(secret) + b"\r\nContent-Length: 0\r\n\r\n"
     async with raw_service(raw.responds(refusal)) as service:
         transport = DirectTransport(proxy=f"http://user:{PASSWORD}@127.0.0.1:{service.port}")
-        for probe in (Probe(), None):
+        for op in ("videos.create", "files.upload"):
             with pytest.raises(ConnectError, match="refused") as caught:
-                await transport.send(create(URL("https://service.test/x")), probe=probe)
+                await swallowed(transport, create(URL("https://service.test/x"), op))
             shown = "\n".join(texts_of(caught.value)) + caplog.text
             assert revealed(shown) == []
             assert secret not in shown

@@ -13,8 +13,9 @@ from vidgen_async import Client
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import ConfigurationError, ConnectError, NotSentError, TransportError
 from vidgen_async.transports import DirectTransport
+from vidgen_async.transports.contract.harness import by_both_ways
 from vidgen_async.transports.direct.proxies import EnvironmentProxies
-from vidgen_async.types.http import BytesBody, Delivery, Phase, Probe, Request, Timeouts
+from vidgen_async.types.http import Delivery, Phase
 
 BAD = {
     "a bracket in the password": "http://user:pa[ss-secret@127.0.0.1:9",
@@ -44,13 +45,6 @@ BAD = {
     "a colon in the user name": "http://us%3Aer:pass-secret@127.0.0.1:9",
 }
 BAD_PROXIES = pytest.mark.parametrize("proxy", BAD.values(), ids=BAD)
-
-
-def request(method: str = "POST") -> Request:
-    body = BytesBody(b"{}") if method == "POST" else None
-    return Request(
-        op="videos.create", method=method, url=URL("http://service.test:9/x"), body=body, timeouts=Timeouts(connect=5)
-    )
 
 
 VARIABLES = ("HTTPS_PROXY", "Https_Proxy", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "VIDGEN_PROXY", "REQUEST_METHOD")
@@ -83,18 +77,16 @@ def test_a_variable_that_cannot_be_used_is_named_when_the_client_is_made(variabl
 
 
 @BAD_PROXIES
-@pytest.mark.parametrize("is_create", [True, False], ids=["create", "read"])
-async def test_an_unusable_proxy_of_the_environment_proves_that_nothing_was_sent(monkeypatch, proxy, is_create):
+@by_both_ways
+async def test_an_unusable_proxy_of_the_environment_proves_that_nothing_was_sent(monkeypatch, proxy, op):
     monkeypatch.setenv("http_proxy", proxy)
-    probe = Probe() if is_create else None
     transport = DirectTransport(trust_env=True)
     try:
         with pytest.raises(TransportError, match=r"http_proxy .* trust_env=False ignores it") as caught:
-            await transport.send(request("POST" if is_create else "GET"), probe=probe)
+            await swallowed(transport, create(URL("http://service.test:9/x"), op=op))
     finally:
         await transport.aclose()
     assert (caught.value.delivery, caught.value.phase) == (Delivery.NOT_SENT, Phase.BUILD)
-    assert probe is None or probe.is_proven_not_sent
     assert "secret" not in str(caught.value)
 
 
@@ -300,14 +292,14 @@ async def test_a_client_sends_reads_and_creates_through_the_proxy(how, monkeypat
         assert b"Proxy-Authorization: Basic dXNlcjp3b3Jk\r\n" in received
 
 
-@pytest.mark.parametrize("probe", [False, True], ids=["no probe", "probe"])
-async def test_a_transport_can_ignore_the_proxies_of_the_environment(probe: bool, monkeypatch) -> None:
+@by_both_ways
+async def test_a_transport_can_ignore_the_proxies_of_the_environment(op: str, monkeypatch) -> None:
     async with raw_service(raw.answers) as proxy:
         monkeypatch.setenv("HTTP_PROXY", f"http://user:word@127.0.0.1:{proxy.port}")
         for trust_env in (False, True):
             transport = DirectTransport(trust_env=trust_env)
             with suppress(ConnectError):
-                await swallowed(transport, create(URL("http://service.invalid/x")), Probe() if probe else None)
+                await swallowed(transport, create(URL("http://service.invalid/x"), op=op))
             await transport.aclose()
 
     assert len(proxy.connections) == 1
@@ -346,12 +338,12 @@ async def test_an_error_without_secrets_is_the_cause(is_through_proxy):
     dead = f"http://127.0.0.1:{raw.dead_port()}"
     transport = DirectTransport(proxy=dead if is_through_proxy else None)
     with pytest.raises(ConnectError) as caught:
-        await transport.send(create(URL(SERVICE if is_through_proxy else dead)))
+        await swallowed(transport, create(URL(SERVICE if is_through_proxy else dead)))
     await transport.aclose()
     assert isinstance(caught.value.__cause__, aiohttp.ClientConnectorError)
 
 
-@pytest.mark.parametrize("probe", [None, Probe()], ids=["read", "create"])
+@by_both_ways
 @pytest.mark.parametrize(
     ("handler", "host", "named"),
     [
@@ -363,12 +355,12 @@ async def test_an_error_without_secrets_is_the_cause(is_through_proxy):
     ],
     ids=["refused", "not resolved", "no TLS", "407", "closed"],
 )
-async def test_a_failure_of_a_proxy_names_its_host_and_nothing_shows_its_password(probe, handler, host, named):
+async def test_a_failure_of_a_proxy_names_its_host_and_nothing_shows_its_password(op, handler, host, named):
     async with raw_service(handler or raw.answers) as proxy:
         port = proxy.port if handler else raw.dead_port()
         transport = DirectTransport(proxy=f"http://user:pass-secret@{host}:{port}")
         with pytest.raises(TransportError) as caught:
-            await transport.send(create(URL(f"{SERVICE}/x")), probe=probe)
+            await swallowed(transport, create(URL(f"{SERVICE}/x"), op=op))
         await transport.aclose()
     assert named.format(port=port) in str(caught.value)
     error: BaseException | None = caught.value

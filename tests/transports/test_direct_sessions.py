@@ -10,9 +10,10 @@ import pytest
 from tests.transports import raw_service as raw
 from tests.transports.raw_service import Certificate, raw_service
 from tests.transports.sending import PROMPT, SHORT_CONNECT, create, read, swallowed, until
-from vidgen_async.errors import ConnectError, ConnectionLostError, TransportClosedError, TransportError
+from vidgen_async.errors import ConnectError, TransportClosedError, TransportError
+from vidgen_async.transports.contract.harness import by_both_ways
 from vidgen_async.transports.direct.transport import DirectTransport
-from vidgen_async.types.http import BytesBody, Delivery, Probe
+from vidgen_async.types.http import BytesBody, Delivery
 
 KEY = {"Authorization": "Bearer the-key"}
 
@@ -66,13 +67,13 @@ async def test_headers_are_sent_unchanged(transport: DirectTransport) -> None:
     }
 
 
-@pytest.mark.parametrize("probe", [False, True], ids=["no probe", "probe"])
-async def test_the_content_type_is_that_of_the_body_unless_a_header_sets_it(probe: bool) -> None:
+@by_both_ways
+async def test_the_content_type_is_that_of_the_body_unless_a_header_sets_it(op: str) -> None:
     own, said = BytesBody(PROMPT, "text/x-prompt"), {"Content-Type": "text/mine"}
     transport = DirectTransport()
     async with raw_service(raw.responds(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")) as service:
-        await swallowed(transport, create(service.url(), body=own), Probe() if probe else None)
-        await swallowed(transport, create(service.url(), body=own, **said), Probe() if probe else None)
+        await swallowed(transport, create(service.url(), op=op, body=own))
+        await swallowed(transport, create(service.url(), op=op, body=own, **said))
         await transport.aclose()
 
     assert [values(data, "Content-Type") for data in service.received] == [["text/x-prompt"], ["text/mine"]]
@@ -111,18 +112,14 @@ async def test_only_the_connections_of_a_given_session_are_used() -> None:
         for _ in range(2):
             response = await transport.send(read(service.url(), **KEY))
             assert (response.status, await response.read()) == (500, b"no")
-        async with await transport.send(create(service.url())) as response:
+        async with await transport.send(create(service.url(), op="files.upload")) as response:
             assert response.status == 500
         await transport.aclose()
         assert not session.closed
 
     for data in service.received[:2]:
-        assert {line.partition(":")[0] for line in headers_of(data)} == {
-            "Host",
-            "Accept",
-            "User-Agent",
-            "Authorization",
-        }
+        names = {line.partition(":")[0] for line in headers_of(data)}
+        assert names == {"Host", "Accept", "User-Agent", "Authorization"}
         assert values(data, "Authorization") == ["Bearer the-key"]
     assert values(service.received[2], "Authorization") == []
     assert values(service.received[2], "Content-Type") == ["application/json"]
@@ -133,7 +130,7 @@ async def test_a_given_session_is_not_used_for_creates() -> None:
     async with raw_service(raw.answers) as service, aiohttp.ClientSession(headers={"X-Default": "1"}) as session:
         transport = DirectTransport(session)
         await swallowed(transport, read(service.url()))
-        await swallowed(transport, create(service.url()), Probe())
+        await swallowed(transport, create(service.url()))
         await transport.aclose()
 
     assert len(service.connections) == 2
@@ -165,15 +162,6 @@ async def test_a_read_whose_given_session_is_closed_while_it_waits_is_not_cancel
     assert not isinstance(ends[0], asyncio.CancelledError)
 
 
-async def test_cookies_of_the_service_are_not_stored() -> None:
-    transport = DirectTransport()
-    async with raw_service(raw.responds(b"HTTP/1.1 200 OK\r\nSet-Cookie: s=1\r\nConnection: close\r\n\r\n")) as service:
-        for probe in (None, None, Probe(), Probe()):
-            await swallowed(transport, create(service.url(host="localhost")), probe)
-        await transport.aclose()
-    assert all(values(data, "Cookie") == [] for data in service.received)
-
-
 # -- the environment ---------------------------------------------------------------------------------------------------
 
 
@@ -185,7 +173,7 @@ async def test_the_callers_authorization_is_the_only_one(is_given: bool) -> None
     async with raw_service(raw.answers) as service:
         await swallowed(transport, read(service.url(), **KEY))
         await swallowed(transport, read(service.url("/bare")))
-        await swallowed(transport, create(service.url(), **KEY), Probe())
+        await swallowed(transport, create(service.url(), **KEY))
         await transport.aclose()
     if session is not None:
         await session.close()
@@ -198,9 +186,9 @@ async def test_the_callers_authorization_is_the_only_one(is_given: bool) -> None
 # -- TLS ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("probe", [False, True], ids=["no probe", "probe"])
+@by_both_ways
 @pytest.mark.parametrize("how", ["context", "fingerprint", "unchecked"])
-async def test_ssl_is_used_for_reads_and_creates(certificate: Certificate, how: str, probe: bool) -> None:
+async def test_ssl_is_used_for_reads_and_creates(certificate: Certificate, how: str, op: str) -> None:
     ssl = {
         "context": certificate.client(),
         "fingerprint": aiohttp.Fingerprint(certificate.sha256),
@@ -208,31 +196,11 @@ async def test_ssl_is_used_for_reads_and_creates(certificate: Certificate, how: 
     }[how]
     transport = DirectTransport(ssl=ssl)
     async with raw_service(raw.answers, tls=certificate.server()) as service:
-        assert await swallowed(transport, create(service.url()), Probe() if probe else None) == b"ok"
+        assert await swallowed(transport, create(service.url(), op=op)) == b"ok"
         await transport.aclose()
 
 
-# -- no redirects, no judgement ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("probe", [False, True], ids=["no probe", "probe"])
-async def test_every_status_is_returned(probe: bool) -> None:
-    async def behaviour(connection: raw.Connection) -> None:
-        await connection.request()
-        await connection.answer(answer.encode())
-
-    transport = DirectTransport()
-    async with raw_service(behaviour) as service:
-        for sent, status in enumerate((204, 301, 302, 303, 307, 308, 304, 401, 407, 500, 503), start=1):
-            answer = f"HTTP/1.1 {status} X\r\nLocation: http://127.0.0.1:1/elsewhere?sig=s\r\nContent-Length: 0\r\n\r\n"
-            async with await transport.send(create(service.url()), probe=Probe() if probe else None) as response:
-                assert response.status == status
-                assert response.headers["location"] == "http://127.0.0.1:1/elsewhere?sig=s", status
-                assert response.url == service.url(), status
-                assert await response.read() == b"", status
-            await service.quiet()
-            assert service.requests_begun == sent, status
-        await transport.aclose()
+# -- errors ------------------------------------------------------------------------------------------------------------
 
 
 async def test_a_cause_does_not_show_a_signed_link() -> None:
@@ -245,15 +213,6 @@ async def test_a_cause_does_not_show_a_signed_link() -> None:
 
     assert "SECRET" not in "".join(traceback.format_exception(caught.value))
     assert isinstance(caught.value.__cause__, TimeoutError)
-
-
-async def test_a_read_whose_connection_is_lost_is_not_retried_by_the_pool():
-    async with raw_service(raw.reads_and_closes) as service:
-        transport = DirectTransport()
-        with pytest.raises(ConnectionLostError):
-            await transport.send(read(service.url()))
-        await transport.aclose()
-    assert [data.count(b"GET ") for data in service.received] == [1]
 
 
 async def test_requests_with_equal_headers_are_checked_one_by_one():

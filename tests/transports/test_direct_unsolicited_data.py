@@ -10,12 +10,9 @@ from attrs import evolve
 
 from tests.transports import raw_service as raw
 from tests.transports.raw_service import OK, Certificate, Connection, raw_service
-from tests.transports.sending import create, read, swallowed
+from tests.transports.sending import read, swallowed
 from vidgen_async import Client
-from vidgen_async.errors import ConnectError, ConnectionLostError
-from vidgen_async.transports.direct.connections import GuardedConnector
 from vidgen_async.transports.direct.transport import DirectTransport
-from vidgen_async.types.http import Delivery, Probe
 
 pytestmark = pytest.mark.usefixtures("each_path")
 
@@ -138,59 +135,3 @@ async def test_a_response_without_a_request_is_not_returned_for_the_next_request
             assert (await client.videos.get("t-1")).status == "running"
             await sent.wait()
             await passes()
-
-
-@pytest.mark.parametrize("early", [UNASKED, TIMEOUT, UNASKED[:10], b"garbage\r\n"])
-async def test_a_response_before_the_gate_of_a_create_is_not_used_and_nothing_is_sent(
-    early: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answered = asyncio.Event()
-    connect = GuardedConnector.connect
-
-    async def behaviour(connection: Connection) -> None:
-        await connection.answer(early)
-        answered.set()
-        await connection.rest()
-
-    async def connect_slowly(*args: object, **options: object) -> object:
-        connection = await connect(*args, **options)
-        await answered.wait()
-        await passes()
-        return connection
-
-    monkeypatch.setattr(GuardedConnector, "connect", connect_slowly)
-    async with raw_service(behaviour) as service:
-        probe = Probe(gate=pytest.fail)
-        transport = DirectTransport()
-        with pytest.raises(ConnectError, match=r"before the request.*no byte of the request was sent"):
-            await transport.send(create(service.url()), probe=probe)
-        await service.quiet()
-        await transport.aclose()
-
-    assert (probe.is_proven_not_sent, service.bytes_received) == (True, 0)
-
-
-@pytest.mark.parametrize("early", [UNASKED, TIMEOUT, UNASKED[:10], b"garbage\r\n"])
-async def test_a_response_while_the_gate_of_a_create_waits_is_not_used_and_nothing_is_sent(early: bytes) -> None:
-    gate_reached, answered = asyncio.Event(), asyncio.Event()
-
-    async def behaviour(connection: Connection) -> None:
-        await gate_reached.wait()
-        await connection.answer(early)
-        answered.set()
-        await connection.rest()
-
-    async def gate() -> None:
-        gate_reached.set()
-        await answered.wait()
-        await passes()
-
-    async with raw_service(behaviour) as service:
-        probe = Probe(gate=gate)
-        transport = DirectTransport()
-        with pytest.raises(ConnectionLostError):
-            await transport.send(create(service.url()), probe=probe)
-        await service.quiet()
-        await transport.aclose()
-
-    assert (probe.delivery, service.bytes_received) == (Delivery.MAYBE_SENT, 0)

@@ -15,28 +15,17 @@ from tests.transports import broken_transports as broken
 from tests.transports.contract_harnesses import FakeHarness, ReplayHarness, only
 from vidgen_async.cassette.appending import AppendingTransport
 from vidgen_async.cassette.recording import RecordingTransport
-from vidgen_async.cassette.replay import ReplayTransport
-from vidgen_async.transports.base import Response, Transport, WrappingTransport
+from vidgen_async.transports.base import Transport, WrappingTransport
 from vidgen_async.transports.contract import Harness, TransportContract, harness
+from vidgen_async.transports.contract.harness import CREATE
+from vidgen_async.transports.direct.bodies import DirectResponse
 from vidgen_async.transports.direct.transport import DirectTransport
-from vidgen_async.types.http import Probe, Request
+from vidgen_async.types.http import Request
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-
-
-class LoggingTransport(WrappingTransport):
-    """The example of the documentation."""
-
-    def __init__(self, inner: Transport) -> None:
-        super().__init__(inner)
-        self.log: list[str] = []
-
-    async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
-        response = await super().send(request, probe=probe)
-        self.log.append(f"{request.op} {response.status}")
-        return response
+READ = "files.upload"
 
 
 @pytest.mark.usefixtures("each_path")
@@ -45,26 +34,24 @@ class TestDirect(TransportContract):
         return DirectTransport()
 
 
-@only("gate", "probe_a_lost", "cancelled", "incomplete_body", "closing", "as_it_is_received")
+@only("connect", "block", "lost", "cancelled", "incomplete_body", "closing", "as_it_is_received")
 class TestWrapping(TransportContract):
     """The rules that a wrapping transport can break; the others are tested with the inner one."""
 
     def make_transport(self) -> Transport:
-        return LoggingTransport(DirectTransport())
+        return WrappingTransport(DirectTransport())
 
 
-class Ungated(LoggingTransport):
-    """A user's own transport that does not pass the gate."""
+class Plain(DirectTransport):
+    """A transport with a ``send`` of its own, by which its creates are sent, too."""
 
-    honours_gate = False
-
-    async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
-        return await super().send(request, probe=None if probe is None else Probe())
+    async def send(self, request: Request) -> DirectResponse:
+        return await super().send(request)
 
 
-class TestUngated(TransportContract):
+class TestPlain(TransportContract):
     def make_transport(self) -> Transport:
-        return Ungated(DirectTransport())
+        return Plain()
 
 
 class TestFake(TransportContract):
@@ -93,7 +80,7 @@ class Recorded(TransportContract):
         async with super().harness() as harness:
             self.url = harness.url
             # Where a rule sends nothing, the cassette must have something that could be played back.
-            async with await harness.send(harness.request()) as response:
+            async with harness.send(harness.request()) as response:
                 await response.read()
             harness.received.clear()
             yield harness
@@ -108,7 +95,7 @@ class TestRecording(TransportContract):
         return RecordingTransport(DirectTransport(), self.path)
 
 
-@only("gate", "probe_a_lost", "cancelled", "incomplete_body", "closing", "as_it_is_received", "no_status", "leaves")
+@only("connect", "block", "lost", "cancelled", "incomplete_body", "closing", "as_it_is_received", "no_status", "leaves")
 class TestAppending(TestRecording):
     """What is sent is recorded as above; these rules are about what comes before."""
 
@@ -135,85 +122,68 @@ class TestReplay(TransportContract):
 
 # -- the proof that it detects violations ------------------------------------------------------------------------------
 
-ONE_REQUEST = "test_with_a_probe_a_lost_connection_is_one_request_that_may_have_arrived"
+IN_TWO_STEPS = "test_connect_sends_nothing_and_its_connection_sends_once"
+IN_THE_BLOCK = "test_what_is_raised_in_the_block_is_raised_unchanged_and_nothing_is_sent"
+REFUSED = "test_a_refused_connection_is_a_transport_error"
+LOST = "test_a_lost_connection_is_one_request_that_may_have_arrived"
+EARLY = "test_a_body_is_returned_as_it_is_received"
 
+#: Each with the rule that it breaks, the operation by which the rule is tested, and the message.
 BROKEN = [
+    (broken.IsNoTransport, "test_it_is_a_transport", None, "derives from Transport"),
+    (broken.SendsInConnect, IN_TWO_STEPS, None, r"connect\(\) sends nothing"),
+    (broken.SendsAsOftenAsItIsCalled, IN_TWO_STEPS, None, "DID NOT RAISE.*RuntimeError"),
+    (broken.LeavesItsConnectionOpen, IN_THE_BLOCK, None, "a create that was not sent must be closed"),
+    (broken.SwallowsWhatIsRaisedInTheBlock, IN_THE_BLOCK, None, "is raised unchanged"),
     (
-        broken.SwallowsTheProbe,
-        "test_the_gate_is_passed_once_and_before_the_service_receives_anything",
-        {},
-        "the gate is passed once",
+        broken.SwallowsCancellation,
+        "test_a_create_that_is_cancelled_before_it_is_sent_sends_nothing",
+        None,
+        "ends as cancelled",
     ),
-    (
-        broken.PassesTheGateTooLate,
-        "test_the_gate_is_passed_once_and_before_the_service_receives_anything",
-        {},
-        "before the service has received anything",
-    ),
-    (
-        broken.PassesTheGateUnsaid,
-        "test_a_response_has_status_headers_url_and_body",
-        {"is_probed": True},
-        "honours_gate = True",
-    ),
-    (broken.TriesAgain, ONE_REQUEST, {}, "GET /dropped: one send is one request"),
+    (broken.ClaimsThatConnectSends, REFUSED, CREATE, "send nothing, and its errors state that"),
+    (broken.TriesAgain, LOST, CREATE, "GET /dropped: one send is one request"),
     (
         broken.FollowsRedirects,
         "test_no_status_is_raised_followed_or_retried",
-        {"is_probed": False},
+        READ,
         r"(?s)GET /found: .*200.* == .*302",
     ),
-    (
-        broken.WaitsForTheBody,
-        "test_send_returns_before_the_body_was_received",
-        {"is_probed": False},
-        "send.* for /slow must return or raise; it has not within 0.2 s",
-    ),
+    (broken.WaitsForTheBody, EARLY, READ, "send.* for /slow must return or raise; it has not within 0.2 s"),
     (
         broken.EndsBrokenBodies,
         "test_an_incomplete_body_is_a_body_error_with_what_was_received",
-        {"is_probed": True},
+        CREATE,
         "an incomplete body must end with a BodyError",
     ),
-    (broken.LosesHeaders, "test_headers_that_are_received_twice_are_returned_twice", {}, "10;w=1"),
-    (
-        broken.RaisesWhatItLikes,
-        "test_a_refused_connection_is_a_transport_error_and_nothing_was_sent",
-        {"is_probed": True},
-        "^the transport raised OSError instead of a TransportError",
-    ),
-    (broken.TakesEvidenceBack, ONE_REQUEST, {}, "GET /dropped: the error and the probe say the same of the delivery"),
-    (
-        broken.OutlivesItsClosing,
-        "test_after_closing_a_send_is_refused",
-        {"is_probed": False},
-        "must raise a TransportError",
-    ),
+    (broken.LosesHeaders, "test_headers_that_are_received_twice_are_returned_twice", None, "10;w=1"),
+    (broken.RaisesWhatItLikes, REFUSED, CREATE, "^the transport raised OSError instead of a TransportError"),
+    (broken.TakesEvidenceBack, LOST, CREATE, "GET /dropped: the service may have received it"),
+    (broken.OutlivesItsClosing, "test_after_closing_a_send_is_refused", READ, "must raise a TransportError"),
 ]
 
 
-@pytest.mark.parametrize(("kind", "rule", "arguments", "message"), BROKEN, ids=[case[0].__name__ for case in BROKEN])
-async def test_a_broken_transport_fails_the_test_of_the_rule_that_it_breaks(
-    kind: type[broken.Faultless], rule: str, arguments: dict[str, object], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if kind is broken.WaitsForTheBody:
-        monkeypatch.setattr(harness, "TIME_LIMIT", 0.2)
-
+async def follow(kind: type[broken.Faultless], rule: str, op: str | None) -> None:
     class Contract(TransportContract):
         def make_transport(self) -> Transport:
             return kind()
 
+    await getattr(Contract(), rule)(*[op] * (op is not None))
+
+
+@pytest.mark.parametrize(("kind", "rule", "op", "message"), BROKEN, ids=[case[0].__name__ for case in BROKEN])
+async def test_a_broken_transport_fails_the_test_of_the_rule_that_it_breaks(
+    kind: type[broken.Faultless], rule: str, op: str | None, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind in (broken.WaitsForTheBody, broken.LeavesItsConnectionOpen):
+        monkeypatch.setattr(harness, "TIME_LIMIT", 0.2)
     with pytest.raises((AssertionError, pytest.fail.Exception), match=message):
-        await getattr(Contract(), rule)(**arguments)
+        await follow(kind, rule, op)
 
 
-@pytest.mark.parametrize(("rule", "arguments"), {case[1]: case[2] for case in BROKEN}.items())
-async def test_the_transport_that_they_are_based_on_passes_these_tests(rule: str, arguments: dict[str, object]) -> None:
-    class Contract(TransportContract):
-        def make_transport(self) -> Transport:
-            return broken.Faultless()
-
-    await getattr(Contract(), rule)(**arguments)
+@pytest.mark.parametrize(("rule", "op"), {case[1]: case[2] for case in BROKEN}.items())
+async def test_the_transport_that_they_are_based_on_passes_these_tests(rule: str, op: str | None) -> None:
+    await follow(broken.Faultless, rule, op)
 
 
 # -- the promises about it ---------------------------------------------------------------------------------------------
@@ -227,12 +197,6 @@ async def test_a_contract_without_a_transport_names_what_is_missing() -> None:
         await Contract().test_an_empty_body_has_no_chunks()
 
 
-def test_the_shipped_transports_pass_the_gate_themselves(tmp_path: Path) -> None:
-    made = [DirectTransport(), FakeHarness().transport, LoggingTransport(DirectTransport())]
-    made += [kind(DirectTransport(), tmp_path / "cassette.json") for kind in (RecordingTransport, AppendingTransport)]
-    assert all(transport.honours_gate for transport in [*made, ReplayTransport])
-
-
 def test_nothing_else_of_the_package_imports_it() -> None:
     graph = grimp.build_graph("vidgen_async")
     family = {name for name in graph.modules if "contract" in name}
@@ -240,20 +204,26 @@ def test_nothing_else_of_the_package_imports_it() -> None:
 
 
 PROJECT = """\
-from vidgen_async.transports import DirectTransport
+from contextlib import asynccontextmanager
+from vidgen_async.transports import Connection, DirectTransport
 from vidgen_async.transports.contract import TransportContract
 
-class Deaf(DirectTransport):
-    async def send(self, request, *, probe=None):
-        return await super().send(request)
+class Early(DirectTransport):
+    @asynccontextmanager
+    async def connect(self, request):
+        async def respond():
+            return response
+
+        response = await self.send(request)
+        yield Connection(respond)
 
 class TestDirect(TransportContract):
     def make_transport(self):
         return DirectTransport()
 
-class TestDeaf(TransportContract):
+class TestEarly(TransportContract):
     def make_transport(self):
-        return Deaf()
+        return Early()
 """
 
 PYTEST_ASYNCIO = ("-p", "pytest_asyncio.plugin", "-o", "asyncio_default_fixture_loop_scope=function")
@@ -278,7 +248,7 @@ def test_it_runs_in_another_project(plugins: tuple[str, ...], tmp_path: Path) ->
         "no:cacheprovider",
         *plugins,
         "-k",
-        "receives_anything or no_status",
+        "sends_nothing_and or no_status",
     )
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)}
     environment.pop("PYTEST_ADDOPTS", None)
@@ -289,5 +259,5 @@ def test_it_runs_in_another_project(plugins: tuple[str, ...], tmp_path: Path) ->
 
     assert re.search(r"^1 failed, 5 passed, \d+ deselected in", ran.stdout, re.MULTILINE), ran.stdout + ran.stderr
     # What was compared is shown: asserts are rewritten there too.
-    assert "AssertionError: the gate is passed once, before the service has received anything" in ran.stdout
-    assert "assert [] == [0]" in ran.stdout
+    assert "AssertionError: connect() sends nothing" in ran.stdout
+    assert "Left contains one more item: ReceivedRequest(method='POST', path='/short', body=b'{}')" in ran.stdout

@@ -1,103 +1,187 @@
 """What a transport declares, and transports that wrap another one."""
 
+import asyncio
+import contextlib
 import re
 from typing import Any
 
 import pytest
-from attrs import evolve, fields
+from attrs import evolve
 from yarl import URL
 
+from tests.transports.sending import create, swallowed
+from vidgen_async import transports
 from vidgen_async.clock import VirtualClock
+from vidgen_async.errors import ConfigurationError, TransportError
 from vidgen_async.otel import TracedTransport
 from vidgen_async.transports import (
     BufferedResponse,
-    Capabilities,
     FakeTransport,
     RecordingTransport,
+    Transport,
     WrappingTransport,
     base,
 )
-from vidgen_async.transports.base import ObservedResponse, capabilities_of
-from vidgen_async.types.http import Request
+from vidgen_async.transports.base import _CAPABILITIES, ObservedResponse, checked_transport
+from vidgen_async.types.http import Delivery, Phase, Request, make_headers
 
-EVERYTHING = Capabilities(honours_gate=True, is_replay=True, goes_out=True, is_recording=True, clock=VirtualClock())
 REQUEST = Request(op="videos.get", method="GET", url=URL("https://service.test/videos/task-1"))
+CREATE = create(URL("https://service.test/videos"))
 
 
 async def answer(_: Request) -> BufferedResponse:
     return BufferedResponse(200, b"0123456789")
 
 
-class Declaring(FakeTransport):
-    """A transport that declares what it is given."""
-
-    def __init__(self, **declared: Any) -> None:
-        super().__init__(answer)
-        for name, value in declared.items():
-            setattr(self, name, value)
+async def refuse(request: Request) -> None:
+    message = "refused"
+    raise TransportError(message, delivery=Delivery.NOT_SENT, phase=Phase.CONNECT, op=request.op)
 
 
-class Undeclared:
-    """A transport that declares nothing."""
-
-    async def send(self, request: Request, *, probe: Any = None) -> BufferedResponse:
-        return await answer(request)
-
-    async def aclose(self) -> None: ...
+def declared_by(transport: Transport) -> dict[str, object]:
+    return {name: getattr(transport, name) for name in _CAPABILITIES}
 
 
-def test_a_transport_that_declares_nothing_has_the_defaults() -> None:
-    assert capabilities_of(Undeclared()) == Capabilities()
-    assert capabilities_of(WrappingTransport(Undeclared())) == Capabilities()
+# -- what a transport declares -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(Capabilities)])
-def test_every_wrapper_has_each_capability_of_the_inner_transport(name: str, tmp_path) -> None:
-    declared = {"honours_gate": False, name: getattr(EVERYTHING, name)}
-    expected = evolve(Capabilities(), **declared)
-    inner = Declaring(**declared)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("is_replay", True), ("goes_out", True), ("is_recording", True), ("clock", VirtualClock()), ("user_agent", "a/1")],
+)
+def test_every_wrapper_declares_what_the_inner_transport_declares(name: str, value: object, tmp_path) -> None:
+    inner = FakeTransport(answer)
+    assert declared_by(WrappingTransport(inner)) == declared_by(inner)
+    setattr(inner, name, value)
+    expected = declared_by(inner)
+    assert expected[name] is value
 
     for wrapper in (WrappingTransport(inner), TracedTransport(inner), WrappingTransport(TracedTransport(inner))):
-        assert capabilities_of(wrapper) == expected
-    recording = RecordingTransport(inner, tmp_path / "one.json")
-    assert capabilities_of(recording) == evolve(expected, honours_gate=True, is_recording=True)
+        assert declared_by(wrapper) == expected
+    assert declared_by(RecordingTransport(inner, tmp_path / "one.json")) == {**expected, "is_recording": True}
 
-
-def test_what_a_subclass_declares_replaces_what_the_inner_transport_declares() -> None:
-    class Ungated(WrappingTransport):
-        honours_gate = False
+    class Declaring(WrappingTransport):
+        user_agent = "b/2"
 
     class Set(WrappingTransport):
-        def __init__(self, inner: FakeTransport) -> None:
+        def __init__(self, inner: Transport) -> None:
             super().__init__(inner)
-            self.honours_gate = False
+            self.user_agent = "b/2"
 
-    assert not capabilities_of(Ungated(Declaring())).honours_gate
-    assert not capabilities_of(Set(Declaring())).honours_gate
+    for kind in (Declaring, Set):
+        assert declared_by(kind(inner)) == {**expected, "user_agent": "b/2"}
 
 
-async def test_a_wrapper_sends_with_the_inner_transport_and_closes_it() -> None:
+def test_a_transport_written_for_0_1_0_is_told_what_to_change() -> None:
+    class WithoutBase:
+        async def send(self, request: Request, *, probe: object = None) -> None: ...
+        async def aclose(self) -> None: ...
+
+    class Wrapper(WrappingTransport):
+        async def send(self, request: Request, *, probe: object = None) -> Any: ...
+
+    for transport in (WithoutBase(), Wrapper(FakeTransport(answer))):
+        for use in (checked_transport, WrappingTransport):
+            with pytest.raises(ConfigurationError, match=r"cannot be used as a transport: since 0\.2 .*own-transport"):
+                use(transport)
+    with pytest.raises(ConfigurationError, match=r"transports\.Probe was removed: since 0\.2"):
+        _ = transports.Probe
+    assert checked_transport(transport.inner) is transport.inner
+
+
+# -- transports that wrap another one ----------------------------------------------------------------------------------
+
+
+class Labels(WrappingTransport):
+    """Changes the request."""
+
+    async def prepare(self, request: Request) -> Request:
+        return evolve(request, headers=make_headers([*request.headers.items(), ("X-Label", "one")]))
+
+
+class Sends:
+    """A mixin with a ``send`` of its own."""
+
+    async def send(self, request: Request) -> Any:
+        return await self.inner.send(evolve(request, headers=make_headers({"X-Label": "one"})))
+
+
+class Mixed(Sends, WrappingTransport):
+    pass
+
+
+class Sending(WrappingTransport):
+    send = Sends.send
+
+
+class Derived(Sending):
+    async def prepare(self, request: Request) -> Request:
+        return request
+
+
+class Both(Sending):
+    @contextlib.asynccontextmanager
+    async def connect(self, request: Request):
+        async with self.inner.connect(evolve(request, headers=make_headers({"X-Label": "one"}))) as connection:
+            yield connection
+
+
+@pytest.mark.parametrize("request_", [REQUEST, CREATE], ids=["send", "connect"])
+@pytest.mark.parametrize(
+    ("kind", "is_proven"), [(Labels, True), (Both, True), (Sending, False), (Mixed, False), (Derived, False)]
+)
+async def test_a_wrapper_changes_requests_of_both_ways(
+    kind: type[WrappingTransport], is_proven: bool, request_
+) -> None:
     inner = FakeTransport(answer)
-    wrapper = WrappingTransport(inner)
-
-    async with await wrapper.send(REQUEST) as response:
-        assert await response.read() == b"0123456789"
+    wrapper = WrappingTransport(kind(inner))
+    assert await swallowed(wrapper, request_) == b"0123456789"
+    assert [request.headers.getall("X-Label") for request in inner.requests] == [["one"]]
     await wrapper.aclose()
+    with pytest.raises(TransportError, match="the transport is closed"):
+        await inner.send(request_)
 
-    assert inner.requests == [REQUEST]
-    with pytest.raises(Exception, match="the transport is closed"):
-        await inner.send(REQUEST)
+    refusal = contextlib.suppress(TransportError) if is_proven else contextlib.nullcontext()
+    with refusal:
+        async with kind(FakeTransport(answer, on_connect=refuse)).connect(CREATE) as connection:
+            assert not is_proven
+            with pytest.raises(TransportError, match="refused"):
+                await connection.send()
 
 
-async def test_the_documented_example_runs(capsys) -> None:
-    example = re.search(r"    class LoggingTransport.*?\n\n(?=A request)", base.__doc__ or "", re.DOTALL)
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyError("a bug"),
+        TransportError("of another request", delivery=Delivery.MAYBE_SENT, phase=Phase.WAIT, op="token"),
+        TransportError("of this request", delivery=Delivery.NOT_SENT, phase=Phase.BUILD, op="videos.create"),
+        asyncio.CancelledError(),
+    ],
+    ids=repr,
+)
+async def test_whatever_prepare_raises_proves_that_nothing_was_sent(error: BaseException) -> None:
+    class Failing(WrappingTransport):
+        async def prepare(self, request: Request) -> Request:
+            raise error
+
+    inner = FakeTransport(answer)
+    for request in (REQUEST, CREATE):
+        with pytest.raises((TransportError, asyncio.CancelledError)) as caught:
+            await swallowed(Failing(inner), request)
+        proof = caught.value.__cause__ if isinstance(error, asyncio.CancelledError) else caught.value
+        assert (proof.delivery, inner.requests) == (Delivery.NOT_SENT, [])
+
+
+async def test_the_documented_example_runs() -> None:
+    example = re.search(r"    class Labels.*?\n\n(?=A request)", base.__doc__ or "", re.DOTALL)
     assert example is not None
-    names: dict[str, Any] = dict(vars(base))
+    names: dict[str, Any] = {**vars(base), "evolve": evolve}
     exec("if True:\n" + example[0], names)  # noqa: S102 - the documentation of this repository
 
-    await names["LoggingTransport"](FakeTransport(answer)).send(REQUEST)
+    inner = FakeTransport(answer)
+    await swallowed(names["Labels"](inner), CREATE)
 
-    assert capsys.readouterr().out == "videos.get 200\n"
+    assert inner.requests[0].headers["X-Label"] == "batch-7"
 
 
 class Log:

@@ -2,6 +2,8 @@
 
 import logging
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from vidgen_async.cassette.recording import RecordingTransport
 from vidgen_async.cassette.replay import Player
@@ -10,8 +12,8 @@ from vidgen_async.cassette.settings import Cassette
 from vidgen_async.cassette.storage import load_if_there
 from vidgen_async.errors import CassetteExhaustedError, CassetteMissError
 from vidgen_async.events import Event, report
-from vidgen_async.transports.base import Response, Transport
-from vidgen_async.types.http import Phase, Probe, Request
+from vidgen_async.transports.base import Connection, Response, Transport
+from vidgen_async.types.http import Request
 
 logger = logging.getLogger(__name__)
 
@@ -40,34 +42,38 @@ class AppendingTransport(RecordingTransport):
         #: Replayed orders were never made: if the cassette has one, no durable journal stores any.
         self.is_replay = self.is_replay or any(interaction.op == _CREATE for interaction in played)
 
-    async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
+    async def send(self, request: Request) -> Response:
         """Replay the response, or send the request with the inner transport and record it."""
-        player = self._player
-        if player is not None:
-            try:
-                self._check_open(request)
-                claim = await self._claim(player, request)
-            except (CassetteMissError, CassetteExhaustedError):
-                if self.is_replay and request.op == _CREATE:
-                    message = (
-                        "a create is sent to the service; its order is in memory only, as %(path)s has replayed ones"
-                    )
-                    report(logger, logging.WARNING, Event.CASSETTE_LIVE_CREATE, message, path=self.cassette.path)
-                return await super().send(request, probe=probe)
-            except BaseException:
-                if probe is not None:
-                    probe.record_not_sent(Phase.BUILD)
-                raise
-            return await player.play(claim, request, probe)
-        return await super().send(request, probe=probe)
+        if (found := await self._find(request)) is None:
+            return await super().send(request)
+        player, claim = found
+        return await player.play(claim, request)
 
-    @staticmethod
-    async def _claim(player: Player, request: Request) -> Claim:
-        """The next interaction that was not cancelled when it was recorded."""
-        while True:
-            claim = await player.claim(request, may_repeat=False)
-            if not claim.interaction.is_cancelled:
-                return claim
+    @asynccontextmanager
+    async def connect(self, request: Request) -> AsyncIterator[Connection]:
+        """As :meth:`send`; ``connection.is_replay`` is whether the response is replayed."""
+        if (found := await self._find(request)) is None:
+            connecting = super().connect(request)
+        else:
+            player, claim = found
+            connecting = player.connect(claim, request)
+        async with connecting as connection:
+            yield connection
+
+    async def _find(self, request: Request) -> tuple[Player, Claim] | None:
+        """The next interaction that was not cancelled when it was recorded; None if the request must be sent."""
+        if (player := self._player) is None:
+            return None
+        self._check_open(request)
+        try:
+            while (claim := await player.claim(request, may_repeat=False)).interaction.is_cancelled:
+                pass
+        except (CassetteMissError, CassetteExhaustedError):
+            if self.is_replay and request.op == _CREATE:
+                message = "a create is sent to the service; its order is in memory only, as %(path)s has replayed ones"
+                report(logger, logging.WARNING, Event.CASSETTE_LIVE_CREATE, message, path=self.cassette.path)
+            return None
+        return player, claim
 
     async def aclose(self) -> None:
         if self._player is not None:

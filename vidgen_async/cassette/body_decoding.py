@@ -136,16 +136,14 @@ def verify_blob(body: RecordedBody, file: BinaryIO) -> Iterator[None]:
     if not (
         is_whole and ends and sum(ends) == file.tell() and body["blob"].startswith(f"sha256-{digest.hexdigest()}.")
     ):
-        message = "is not what was recorded"
-        raise ValueError(message)
+        raise ValueError("is not what was recorded")
 
 
 def _chunks(file: BinaryIO, left: int) -> Iterator[bytes]:
     while left > 0:
         chunk = file.read(min(CHUNK, left))
         if not chunk:
-            message = "was changed while it was replayed"
-            raise ValueError(message)
+            raise ValueError("was changed while it was replayed")
         left -= len(chunk)
         yield chunk
 

@@ -100,6 +100,11 @@ class Interaction:
         """Whether its caller was cancelled before a response was received."""
         return self.failure is not None and self.failure.type == CANCELLED
 
+    @property
+    def is_not_sent(self) -> bool:
+        """Whether it is proven that the request was not sent."""
+        return self.failure is not None and self.status is None and self.failure.delivery is Delivery.NOT_SENT
+
     def __str__(self) -> str:
         outcome = self.status if self.failure is None else self.failure.type
         return f"n={self.n} {self.request.method} {self.request.url} ({self.op}): {outcome}"

@@ -48,14 +48,12 @@ class PartialRecording:
             self.write(to_text(begin))
         except OSError as error:
             self.close()
-            message = f"the recording cannot be written to {self.path}: {error.strerror or error}"
-            raise CassetteError(message) from error
+            raise CassetteError(f"the recording cannot be written to {self.path}: {error.strerror or error}") from error
 
     def write(self, line: str) -> None:
         """Write one complete line; after an OSError, nothing of it was written."""
         if self._file is None:
-            message = f"the recording at {self.path} is not open"
-            raise CassetteError(message)
+            raise CassetteError(f"the recording at {self.path} is not open")
         rest = memoryview(f"{line}\n".encode())
         length = len(rest)
         try:
@@ -104,8 +102,7 @@ class PartialRecording:
                 return file
         except BlockingIOError as error:
             os.close(file)
-            message = f"another recording of this cassette is under way ({self.path})"
-            raise CassetteBusyError(message) from error
+            raise CassetteBusyError(f"another recording of this cassette is under way ({self.path})") from error
         except BaseException:
             os.close(file)
             raise
@@ -157,15 +154,13 @@ def recover(part: str | os.PathLike[str]) -> RecoveredRecording:
     try:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError as error:
-        message = f"there is no recording at {path}"
-        raise CassetteNotFoundError(message, path=str(path)) from error
+        raise CassetteNotFoundError(f"there is no recording at {path}", path=str(path)) from error
     except OSError as error:
         message = f"the recording {path} cannot be read: {error.strerror or error}"
         raise CassetteInvalidError(message, path=str(path)) from error
     began = _object(lines[0])
     if began is None or began.get("format") != FORMAT:
-        message = f"{path} is not a recording of a cassette"
-        raise CassetteInvalidError(message, path=str(path))
+        raise CassetteInvalidError(f"{path} is not a recording of a cassette", path=str(path))
     name = re.sub(r"\.old\d*$", "", path.name)
     target = path.with_name(name.removesuffix(ENDING) if name.endswith(ENDING) else f"{name}.recovered.json")
     reader = Reader(str(path))

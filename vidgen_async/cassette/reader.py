@@ -30,8 +30,7 @@ def load(path: str | os.PathLike[str]) -> Document:
     """
     place = Path(path)
     if place.exists() and not place.is_file():
-        message = f"{place} is not a cassette: it is not a regular file"
-        raise CassetteInvalidError(message, path=str(place))
+        raise CassetteInvalidError(f"{place} is not a cassette: it is not a regular file", path=str(place))
     try:
         text = place.read_text("utf-8")
     except FileNotFoundError as error:
@@ -39,11 +38,9 @@ def load(path: str | os.PathLike[str]) -> Document:
         raise CassetteNotFoundError(message, path=str(place), advice="Record it first.") from error
     except (OSError, UnicodeDecodeError) as error:
         reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror or error
-        message = f"the cassette {place} cannot be read: {reason}"
-        raise CassetteInvalidError(message, path=str(place)) from error
+        raise CassetteInvalidError(f"the cassette {place} cannot be read: {reason}", path=str(place)) from error
     if text.startswith(LFS_POINTER.decode()):
-        message = f"the cassette {place} {LFS_ADVICE}"
-        raise CassetteInvalidError(message, path=str(place))
+        raise CassetteInvalidError(f"the cassette {place} {LFS_ADVICE}", path=str(place))
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:

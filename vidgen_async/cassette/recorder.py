@@ -202,10 +202,9 @@ class Recorder:
             return self.cassette.path
         recovered = recover(self.part.path)
         if recovered.damaged:
-            message = (
+            raise CassetteError(
                 f"{recovered.damaged} lines of the recording at {self.part.path} cannot be read; nothing was published"
             )
-            raise CassetteError(message)
         publish(recovered.document, self.cassette.path, self.redactor)
         if recovered.unfinished:
             message = "%(count)d requests had no outcome when %(path)s was published"

@@ -4,6 +4,9 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +22,20 @@ from vidgen_async.cassette.writer import outcome_form, times_form
 from vidgen_async.clock import LoopClock, hold_of
 from vidgen_async.errors import BodyError, ConnectionLostError, TransportClosedError, TransportError
 from vidgen_async.events import Event, report
-from vidgen_async.transports.base import ObservedResponse, Response, Transport, WrappingTransport, capabilities_of
-from vidgen_async.types.http import LONGEST_ANSWER, Delivery, Headers, Phase, Probe, Request, make_headers
+from vidgen_async.transports.base import (
+    Connection,
+    ObservedResponse,
+    Response,
+    Transport,
+    WrappingTransport,
+    nothing_sent,
+)
+from vidgen_async.types.http import LONGEST_ANSWER, Delivery, Headers, Phase, Request, make_headers
 
 logger = logging.getLogger(__name__)
+
+#: Of a request whose caller was cancelled.
+_CANCELLED_SEND = Failure(CANCELLED, Delivery.MAYBE_SENT, Phase.WAIT)
 
 
 class RecordingTransport(WrappingTransport):
@@ -32,12 +45,11 @@ class RecordingTransport(WrappingTransport):
     (``vidgen cassette recover``). :meth:`aclose` replaces the cassette by it atomically; not while an exception
     propagates, and not after :meth:`give_up`. With ``auto_publish=False`` only :meth:`publish` does.
 
-    If a request cannot be recorded, ``send`` raises CassetteError before anything is sent. If a response cannot be
-    recorded, it is returned all the same, and publishing raises CassetteError. Cancelled sends are recorded as such.
-    Bodies are passed on as they are received, whatever their length.
+    If a request cannot be recorded, CassetteError is raised before anything is sent. If a response cannot be recorded,
+    it is returned all the same, and publishing raises CassetteError. Cancelled sends are recorded as such. Bodies are
+    passed on as they are received, whatever their length.
     """
 
-    honours_gate = True
     is_recording = True
 
     def __init__(
@@ -45,7 +57,6 @@ class RecordingTransport(WrappingTransport):
     ) -> None:
         super().__init__(inner)
         self.cassette: Cassette = as_cassette(cassette)
-        self._inner_honours_gate = capabilities_of(inner).honours_gate
         self._auto_publish = auto_publish
         self._recorder = self._make_recorder(None)
         self._active: set[InteractionRecorder] = set()
@@ -61,40 +72,67 @@ class RecordingTransport(WrappingTransport):
         """The file of the recording until it is published."""
         return self.cassette.part
 
-    async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
+    async def send(self, request: Request) -> Response:
         """Send the request with the inner transport; its errors propagate unchanged.
 
         Raises:
             CassetteBusyError: Another recording of the cassette is in progress; nothing was sent.
             CassetteError: The request cannot be recorded; nothing was sent.
         """
-        interaction = None
+        interaction = await self._begin(request)
+        return await self._send(interaction, partial(self.inner.send, request))
+
+    @asynccontextmanager
+    async def connect(self, request: Request) -> AsyncIterator[Connection]:
+        """Connect with the inner transport; its errors propagate unchanged. A request that is not sent is recorded if a
+        TransportError is the reason: connecting failed, or the connection was not ready any more.
+
+        Raises:
+            CassetteError: As in :meth:`send`.
+        """
+        interaction = await self._begin(request)
         try:
+            async with self.inner.connect(request) as connection:
+                interaction.is_connected = True
+                yield connection.with_send(partial(self._send, interaction, connection.send))
+        except asyncio.CancelledError as cancelled:
+            if not interaction.is_connected and isinstance(proof := cancelled.__cause__, TransportError):
+                await interaction.finish(Failure(CANCELLED, proof.delivery, proof.phase))
+            raise
+        except TransportError as error:
+            if not interaction.is_sent and not self._is_closed:
+                await interaction.record_error(error)
+            raise
+        finally:
+            await interaction.end()
+
+    async def _begin(self, request: Request) -> "InteractionRecorder":
+        """Record the request, before anything is sent."""
+        with nothing_sent(request):
             async with self._recorder.lock:
                 self._check_open(request)
                 n = self._recorder.begin(request)
             interaction = InteractionRecorder(self._recorder, self._active, n, self._recorder.elapsed)
-            await interaction.record_request(request)
-        except BaseException:
-            if probe is not None:
-                probe.record_not_sent(Phase.BUILD)
-            if interaction is not None:
+            try:
+                await interaction.record_request(request)
+            except BaseException:
                 await interaction.discard()
-            raise
+                raise
+        return interaction
+
+    async def _send(self, interaction: "InteractionRecorder", send: Callable[[], Awaitable[Response]]) -> Response:
+        """Send, and record how that ends."""
+        interaction.is_sent = True
         try:
-            if probe is not None and not self._inner_honours_gate:
-                # Only now: a request that cannot be recorded must not count as sent.
-                await probe.pass_gate()
-            response = await self.inner.send(request, probe=probe)
+            response = await send()
         except TransportError as error:
             if self._is_closed and isinstance(error, TransportClosedError):
                 await interaction.finish(Failure(CANCELLED, error.delivery, error.phase))
             else:
-                await interaction.record_error(error, probe)
+                await interaction.record_error(error)
             raise
         except asyncio.CancelledError:
-            delivery, phase = (Delivery.MAYBE_SENT, Phase.BUILD) if probe is None else (probe.delivery, probe.phase)
-            await interaction.finish(Failure(CANCELLED, delivery, phase))
+            await interaction.finish(_CANCELLED_SEND)
             raise
         except BaseException:
             await interaction.discard()
@@ -156,6 +194,8 @@ class InteractionRecorder:
     n: int
     started: float
     answered: float | None = field(default=None, init=False)
+    is_connected: bool = field(default=False, init=False)
+    is_sent: bool = field(default=False, init=False)
     _status: int | None = field(default=None, init=False)
     _headers: Headers = field(factory=make_headers, init=False)
     _capture: BodyCapture = field(factory=lambda: BodyCapture(0), init=False)
@@ -202,16 +242,13 @@ class InteractionRecorder:
         is_complete = self._headers.get("Content-Length") == str(self._capture.length)
         await self.finish(None, None if is_complete else "closed early")
 
-    async def record_error(self, error: TransportError, probe: Probe | None = None) -> None:
-        """No complete response was received. The evidence of the send's probe counts as well."""
-        evidence = Probe()
-        evidence.learn(error.delivery)
-        if probe is not None:
-            evidence.learn(probe.delivery)
+    async def record_error(self, error: TransportError) -> None:
+        """No complete response was received. Only a failure to connect proves that a create was not sent."""
+        is_doubtful = self.is_connected and self.is_sent and error.delivery is Delivery.NOT_SENT
         await self.finish(
             Failure(
                 _class_name(error),
-                evidence.delivery,
+                Delivery.MAYBE_SENT if is_doubtful else error.delivery,
                 error.phase,
                 error.message,
                 getattr(error, "received", 0),
@@ -221,13 +258,22 @@ class InteractionRecorder:
 
     async def record_close(self) -> None:
         """The transport was closed before the interaction had an outcome."""
-        if self._status is None:
-            await self.finish(Failure(CANCELLED, Delivery.MAYBE_SENT, Phase.WAIT))
+        if not self.is_sent:
+            await self.discard()
+        elif self._status is None:
+            await self.finish(_CANCELLED_SEND)
         else:
             await self.finish(None, "cancelled")
 
+    async def end(self) -> None:
+        """The block of its connection was left."""
+        if self._status is not None:
+            await self.on_close()
+        elif not self.is_sent:
+            await self.discard()
+
     async def discard(self) -> None:
-        """It never became a request: it could not be written, or its gate did not open."""
+        """It never became a request: it could not be written, or was not sent."""
         self.active.discard(self)
         if self._is_written and not self._is_over:
             self._is_over = True

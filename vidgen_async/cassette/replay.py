@@ -3,6 +3,8 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from yarl import URL
@@ -24,8 +26,8 @@ from vidgen_async.errors import (
     TransportClosedError,
     TransportError,
 )
-from vidgen_async.transports.base import BufferedResponse, Response
-from vidgen_async.types.http import BytesBody, Delivery, Phase, Probe, Request, make_headers
+from vidgen_async.transports.base import BufferedResponse, Connection, Response, Transport, nothing_sent
+from vidgen_async.types.http import BytesBody, Delivery, Phase, Request, make_headers
 
 #: Real seconds to wait for the cancellation of a request whose caller was cancelled when it was recorded.
 _CANCEL_TIMEOUT = 60.0
@@ -35,7 +37,7 @@ _SHOWN = 10
 _ADVICE = "Record it again, or allow it: allow_unused=True, of check() or of the pytest marker."
 
 
-class ReplayTransport:
+class ReplayTransport(Transport):
     """Returns the recorded response to each request; nothing is ever sent.
 
     Equal requests get their interactions in the order in which they were recorded, whatever other requests there are.
@@ -52,7 +54,6 @@ class ReplayTransport:
     """
 
     is_replay = True
-    honours_gate = True
 
     def __init__(self, cassette: Cassette | str | os.PathLike[str]) -> None:
         self.cassette: Cassette = as_cassette(cassette)
@@ -66,19 +67,26 @@ class ReplayTransport:
         self.played: list[int] = self._player.played
         """The ordinals of the replayed interactions, in order."""
 
-    async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
+    async def send(self, request: Request) -> Response:
         """Return the recorded response, or raise the recorded error with the same evidence. The interaction is claimed
         before anything is awaited."""
-        if probe is not None:  # without a network; a replayed outcome passes the gate first
-            probe.record_not_sent(Phase.BUILD)
+        return await self._player.play(await self._claim(request), request)
+
+    @asynccontextmanager
+    async def connect(self, request: Request) -> AsyncIterator[Connection]:
+        """Claim the interaction, and raise a recorded failure to connect. ``connection.send()`` returns or raises any
+        other outcome; without it, the next equal request gets the interaction."""
+        async with self._player.connect(await self._claim(request), request) as connection:
+            yield connection
+
+    async def _claim(self, request: Request) -> Claim:
         if self._player.closed.is_set():
             raise _closed(request, Delivery.NOT_SENT)
         try:
-            claim = await self._player.claim(request)
+            return await self._player.claim(request)
         except CassetteError as error:
             self.misses.append(error)
             raise
-        return await self._player.play(claim, request, probe)
 
     @property
     def unused(self) -> tuple[Interaction, ...]:
@@ -138,27 +146,29 @@ class Player:
             one for one in self._document.interactions if one.n not in self.matcher.played and not one.is_cancelled
         )
 
-    async def play(self, claim: Claim, request: Request, probe: Probe | None) -> Response:
+    @asynccontextmanager
+    async def connect(self, claim: Claim, request: Request) -> AsyncIterator[Connection]:
+        """Repeat the first step of a create."""
+        if claim.interaction.is_not_sent:
+            with nothing_sent(request):
+                await self.play(claim, request)
+        send = partial(self.play, claim, request)
+        try:
+            yield Connection(send, is_ready=lambda: not self.closed.is_set(), is_replay=True)
+        finally:
+            claim.release()
+
+    async def play(self, claim: Claim, request: Request) -> Response:
         """Repeat for this request what happened to the recorded one."""
+        claim.is_played = True
         interaction, failure = claim.interaction, claim.interaction.failure
-        probe = Probe() if probe is None else probe
-        probe.is_replay = True
-        probe.record_not_sent(Phase.BUILD)
-        if failure is None or failure.delivery is not Delivery.NOT_SENT:
-            try:
-                await probe.pass_gate()
-            except BaseException:
-                claim.give_back()
-                raise
         self.played.append(interaction.n)
-        await self._wait_as_recorded(interaction, request, probe)
+        await self._wait_as_recorded(interaction, request)
         if failure is not None and interaction.status is None:
-            probe.learn(failure.delivery, failure.phase)
             if interaction.is_cancelled:
                 await self._await_cancellation(request)
                 raise _closed(request, failure.delivery)
             raise _error(failure, request)
-        probe.learn(Delivery.ANSWERED, Phase.BODY)
         return BufferedResponse(
             interaction.status or 0,
             self._chunks(interaction, request),
@@ -203,7 +213,7 @@ class Player:
         self.misses.append(error)
         return error
 
-    async def _wait_as_recorded(self, interaction: Interaction, request: Request, probe: Probe) -> None:
+    async def _wait_as_recorded(self, interaction: Interaction, request: Request) -> None:
         """Let virtual time pass as recorded, since a time limit may have depended on it. Short times are skipped."""
         at = interaction.ended if interaction.answered is None else interaction.answered
         waited = 0.0 if at is None else at - interaction.started
@@ -211,7 +221,7 @@ class Player:
             return
         await self._clock.sleep(waited)
         if self.closed.is_set():
-            raise _closed(request, probe.delivery)
+            raise _closed(request, Delivery.NOT_SENT if interaction.is_not_sent else Delivery.MAYBE_SENT)
 
     async def _await_cancellation(self, request: Request) -> None:
         """Wait, like the recorded send, until the caller is cancelled; return when the transport is closed. This does

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from attrs import field, frozen, mutable
+from attrs import field, mutable
 
 from vidgen_async.cassette.body_encoding import LONGEST_REQUEST, decode_text
 from vidgen_async.cassette.document import Document, Interaction, RecordedRequest
@@ -30,13 +30,18 @@ class InteractionQueue:
     last: Interaction | None = None
 
 
-@frozen
+@mutable(eq=False)
 class Claim:
     """The interaction that is replayed for one request."""
 
     interaction: Interaction
-    give_back: Callable[[], None]
-    """The request did not happen: the next equal request gets the interaction."""
+    _give_back: Callable[[], None]
+    is_played: bool = False
+
+    def release(self) -> None:
+        """Unless it was replayed, the next equal request gets the interaction."""
+        if not self.is_played:
+            self._give_back()
 
 
 class RequestMatcher:

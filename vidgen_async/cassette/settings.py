@@ -36,8 +36,7 @@ class Mode(StrEnum):
         try:
             return cls(name)
         except ValueError as error:
-            message = f"unknown cassette mode {name!r}: it is one of {', '.join(cls)}"
-            raise ConfigurationError(message) from error
+            raise ConfigurationError(f"unknown cassette mode {name!r}: it is one of {', '.join(cls)}") from error
 
 
 ModeName: TypeAlias = Literal["replay", "record", "append", "auto"]
@@ -61,8 +60,7 @@ def _pointers(given: Iterable[str]) -> tuple[str, ...]:
     pointers = _values(given)
     for pointer in pointers:
         if not isinstance(pointer, str) or not pointer.startswith("/"):
-            message = f"Cassette(ignore=…) holds JSON pointers like '/prompt', not {pointer!r}"
-            raise ConfigurationError(message)
+            raise ConfigurationError(f"Cassette(ignore=…) holds JSON pointers like '/prompt', not {pointer!r}")
     return pointers
 
 

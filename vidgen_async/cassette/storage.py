@@ -57,5 +57,4 @@ def write_atomically(target: Path, data: bytes, *, is_durable: bool = True) -> N
             file.write(data)
             file.commit()
     except OSError as error:
-        message = f"{target} cannot be written: {error.strerror or error}"
-        raise CassetteError(message) from error
+        raise CassetteError(f"{target} cannot be written: {error.strerror or error}") from error

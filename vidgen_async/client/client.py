@@ -11,7 +11,6 @@ from yarl import URL
 
 from vidgen_async.client.context import ClientContext
 from vidgen_async.client.environment_log import follow_environment
-from vidgen_async.client.lifetime import Lifetime
 from vidgen_async.client.resources import AccountInfo, Files, Models
 from vidgen_async.client.settings import (
     checked_app_info,
@@ -39,10 +38,11 @@ from vidgen_async.clock import Clock, LoopClock
 from vidgen_async.errors import ConfigurationError
 from vidgen_async.journal import Journal, MemoryJournal, journal_from
 from vidgen_async.orders import KEY_LIFETIME, Orders
+from vidgen_async.orders.orders import Lifetime
 from vidgen_async.orders.results import Results
 from vidgen_async.orders.sending import OrdersUnderWay
 from vidgen_async.orders.settlement import Settlement
-from vidgen_async.transports.base import Capabilities, Transport, capabilities_of
+from vidgen_async.transports.base import Transport, checked_transport
 from vidgen_async.transports.direct.proxies import is_on_this_machine
 from vidgen_async.types.http import KeyFunction, Timeouts, make_headers
 from vidgen_async.types.limits import Pacing
@@ -148,10 +148,11 @@ class Client:
         if transport is not None and proxy is not None:
             message = "proxy is a setting of the transport: give it to the DirectTransport"
             raise ConfigurationError(message)
-        transport = transport or make_transport(base, proxy=proxy, trust_env=trust_env, max_connections=max_connections)
-        capabilities = capabilities_of(transport)
-        store = _journal(journal, capabilities, base)
-        clock = clock or capabilities.clock or LoopClock()
+        transport = checked_transport(
+            transport or make_transport(base, proxy=proxy, trust_env=trust_env, max_connections=max_connections)
+        )
+        store = _journal(journal, transport, base)
+        clock = clock or transport.clock or LoopClock()
         word = namespace or os.environ.get("VIDGEN_NAMESPACE") or None
         settlement = Settlement(store, clock, (keys,) if isinstance(keys, str) else ())
         self._shared = shared = Shared(
@@ -159,7 +160,7 @@ class Client:
             journal=store,
             clock=clock,
             base_url=base,
-            user_agent=user_agent(capabilities.user_agent, program),
+            user_agent=user_agent(transport.user_agent, program),
             lifetime=Lifetime(),
             under_way=OrdersUnderWay(
                 settlement=settlement, namespace=None if word is None else checked_name("namespace", word)
@@ -168,7 +169,7 @@ class Client:
             pacing=pacing or Pacing(),
             key_lifetime=_checked_lifetime(key_lifetime),
             terminal_states=checked_states(terminal_states),
-            is_on_cassette=capabilities.is_replay or capabilities.is_recording,
+            is_on_cassette=transport.is_replay or transport.is_recording,
         )
         endpoints, reads, poll = make_reads(shared, self._options)
         self._reads = reads
@@ -307,14 +308,14 @@ class Client:
                     await shared.journal.aclose()
 
 
-def _journal(given: Journal | str | None, capabilities: Capabilities, base_url: URL) -> Journal:
+def _journal(given: Journal | str | None, transport: Transport, base_url: URL) -> Journal:
     named = given
-    if named is None and (not capabilities.is_replay or capabilities.goes_out):
+    if named is None and (not transport.is_replay or transport.goes_out):
         named = os.environ.get("VIDGEN_JOURNAL") or None
     if named is None:
         return MemoryJournal()
     journal = journal_from(named) if isinstance(named, str) else named
-    if capabilities.is_replay and journal.durable:
+    if transport.is_replay and journal.durable:
         message = (
             "a replay must not write into a durable journal: its orders were never sent, and would count as sent; "
             "give no journal (and no VIDGEN_JOURNAL if creates may also be sent), or a MemoryJournal"

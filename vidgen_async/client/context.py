@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from vidgen_async.client.lifetime import Lifetime
 from vidgen_async.clock import Clock
 from vidgen_async.orders.balances import Balances
+from vidgen_async.orders.orders import Lifetime
 from vidgen_async.service.catalog import LiveCatalog
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads

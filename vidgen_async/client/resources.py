@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from vidgen_async.client.context import ClientContext
-from vidgen_async.client.progress import contained
+from vidgen_async.events import contained
 from vidgen_async.service.codec import read_account, read_catalog
 from vidgen_async.types.resources import Account, Catalog, ImageSource, ReferenceAsset
 

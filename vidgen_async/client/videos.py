@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Unpack, overload
 from attrs import evolve
 
 from vidgen_async.client.context import ClientContext
-from vidgen_async.client.progress import contained, refuse_async
-from vidgen_async.events import contain_hook
+from vidgen_async.events import contain_hook, contained, refuse_async
 from vidgen_async.orders import OnReceipt, Orders
 from vidgen_async.service.catalog import RequestCheck
 from vidgen_async.service.codec import read_task
@@ -126,8 +125,8 @@ class Videos:
         """
         self._context.lifetime.check()
         checked = self._make_request(request, fields)
-        progress = contained(on_progress)
-        images = await self._read_images(local_images, lambda fraction: progress("upload", fraction))
+        progress = None if on_progress is None else contained(on_progress)
+        images = await self._read_images(local_images, None if progress is None else partial(progress, "upload"))
         if images is not None and images.problems:
             from vidgen_async.service.validation import refuse  # noqa: PLC0415 - as for _make_request
 
@@ -138,7 +137,7 @@ class Videos:
             checked,
             order_id=order_id,
             on_receipt=on_receipt,
-            on_order=lambda: progress("order", None),
+            on_order=None if progress is None else partial(progress, "order", None),
             validate=validate,
             images=images,
         )
@@ -183,7 +182,7 @@ class Videos:
         return evolve(result, problems=(*images.problems, *result.problems))
 
     async def _read_images(
-        self, given: Iterable[ImageSource] | None, on_progress: Callable[[float], None] = lambda _: None
+        self, given: Iterable[ImageSource] | None, on_progress: Callable[[float], None] | None = None
     ) -> "LocalImages | None":
         if given is None:
             return None

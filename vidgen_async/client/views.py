@@ -7,12 +7,12 @@ from attrs import evolve, field, frozen
 from yarl import URL
 
 from vidgen_async.client.context import ClientContext
-from vidgen_async.client.lifetime import Lifetime
 from vidgen_async.clock import Clock
 from vidgen_async.journal import Journal
 from vidgen_async.orders import Orders, Sender
 from vidgen_async.orders.balances import Balances
 from vidgen_async.orders.confirmation import Confirmation
+from vidgen_async.orders.orders import Lifetime
 from vidgen_async.orders.results import Results
 from vidgen_async.orders.sending import OrdersUnderWay
 from vidgen_async.service.api_keys import KeyRing

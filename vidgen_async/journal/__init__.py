@@ -3,7 +3,7 @@
 import typing
 from importlib import import_module
 
-from vidgen_async.journal.base import Journal, RunningPage
+from vidgen_async.journal.base import Journal, MustWait, OrderChanged, RunningPage
 from vidgen_async.journal.memory import MemoryJournal
 from vidgen_async.journal.opening import journal_from
 from vidgen_async.types.orders import (
@@ -32,7 +32,9 @@ __all__ = [
     "Evidence",
     "Journal",
     "MemoryJournal",
+    "MustWait",
     "Order",
+    "OrderChanged",
     "OrderRef",
     "OrderState",
     "Permission",

@@ -41,6 +41,24 @@ class RunningPage:
     """The argument ``after`` for the next page; None if this is the last one."""
 
 
+class OrderChanged(Exception):  # noqa: N818 - an answer of the journal and no error
+    """The order is not as the caller has read it; no attempt was recorded."""
+
+    def __init__(self, order: Order) -> None:
+        super().__init__(order)
+        #: The order as it is.
+        self.order = order
+
+
+class MustWait(Exception):  # noqa: N818 - an answer of the journal and no error
+    """The turn of the order has not come; no attempt was recorded."""
+
+    def __init__(self, turn: Turn) -> None:
+        super().__init__(turn)
+        #: The time to wait.
+        self.turn = turn
+
+
 class Journal(Protocol):
     """Stores orders and their attempts.
 
@@ -66,12 +84,16 @@ class Journal(Protocol):
         (``Evidence.retry_at``). The creates and the answers of all users of the journal count."""
         ...
 
-    async def begin(self, permission: Permission) -> Attempt | Order | Turn:
-        """Record the next attempt as *sending*, if the order is as the caller has read it and its turn has come.
+    async def begin(self, permission: Permission) -> Attempt:
+        """Record the next attempt as *sending*, if the order is as the caller has read it and its turn has come. An
+        attempt after its deadline is recorded as *uncertain* first, as by :meth:`get`.
 
         Returns:
-            The attempt, if it was recorded: a byte may be sent now. The order as it is, if it is not as expected. A
-            turn, if it must wait. In the latter two cases nothing was written.
+            The attempt: a byte may be sent now.
+
+        Raises:
+            OrderChanged: The order is not as the caller has read it.
+            MustWait: Its turn has not come.
         """
         ...
 

@@ -10,7 +10,15 @@ from operator import itemgetter
 
 from attrs import evolve
 
-from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, is_in_shard, is_listed, unknown_order_error
+from vidgen_async.journal.base import (
+    RUNNING_PAGE,
+    MustWait,
+    OrderChanged,
+    RunningPage,
+    is_in_shard,
+    is_listed,
+    unknown_order_error,
+)
 from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn, compute_turn, make_hold
 from vidgen_async.types.orders import (
     SET_BACK,
@@ -61,15 +69,15 @@ class MemoryJournal:
     async def turn(self, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
         return self._compute_turn(service, account, pacing, now)
 
-    async def begin(self, permission: Permission) -> Attempt | Order | Turn:
+    async def begin(self, permission: Permission) -> Attempt:
         ref, now = permission.ref, permission.now
         order = self._read(ref, now)
         if not permission.matches(order):
-            return order
+            raise OrderChanged(order)
         if permission.pacing is not None:
             turn = self._compute_turn(ref.service, ref.account, permission.pacing, now)
             if not turn.free:
-                return turn
+                raise MustWait(turn)
         attempt = permission.make_attempt()
         self._orders[ref] = order.with_attempt(attempt)
         self._count(ref, attempt.n, attempt.counted_at)
@@ -210,7 +218,8 @@ class MemoryJournal:
         first = bisect_right(times, since, key=itemgetter(0))
         used = len(times) - first
         if used < pacing.limit:
-            return Turn(pacing.limit - used, 0.0).with_pause(retry_at, now)
+            turn = Turn(pacing.limit - used, 0.0)
+            return turn if retry_at is None else turn.with_pause(retry_at, now)
         holds = []
         for stored_at, order_id, n in times[first:]:
             ref = OrderRef(service=service, account=account, order_id=order_id)

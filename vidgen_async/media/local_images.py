@@ -39,7 +39,7 @@ class LocalImages:
         on_progress: Called with the uploaded fraction of all images together, from 0.0 to 1.0.
     """
 
-    def __init__(self, uploads: Uploads, *, on_progress: Callable[[float], None]) -> None:
+    def __init__(self, uploads: Uploads, *, on_progress: Callable[[float], None] | None = None) -> None:
         self._uploads = uploads
         self._on_progress = on_progress
         self._images: list[LocalImage | ReferenceAsset] = []
@@ -111,7 +111,8 @@ class LocalImages:
         return (await self._uploads.upload_body(body, on_progress=on_progress)).image_id
 
     def _report(self, before: int, total: int, sent: int, _: int) -> None:
-        self._on_progress((before + sent) / total)
+        if self._on_progress is not None:
+            self._on_progress((before + sent) / total)
 
 
 # -- in a thread -----------------------------------------------------------------------------------------------------

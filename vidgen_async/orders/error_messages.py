@@ -13,6 +13,7 @@ from vidgen_async.errors import (
     ServiceError,
     UncertainCreateError,
 )
+from vidgen_async.service.error_responses import rejected_error
 from vidgen_async.types.orders import SET_BACK, Attempt, AttemptOutcome, Order, OrderState, OrderStates, Shard, state_of
 from vidgen_async.types.resources import VideoRequest, VideoTask
 
@@ -32,12 +33,11 @@ def uncertain(order: Order, refusal: ServiceError | None = None) -> UncertainCre
     """Whether the service accepted the order is unknown; the message names every unclear attempt and refused resend.
     ``refusal`` is that of the last attempt."""
     if order.state is OrderState.ABANDONED and order.closing is not None:
-        message = (
-            f"order {order.order_id!r} was abandoned ({order.closing.reason}) and is not sent again; a new video needs "
-            "a new order id."
-        )
         return UncertainCreateError(
-            message, **facts(order), advice="If its task is found, record it with orders.adopt(…)."
+            f"order {order.order_id!r} was abandoned ({order.closing.reason}) and is not sent again; a new video needs "
+            "a new order id.",
+            **facts(order),
+            advice="If its task is found, record it with orders.adopt(…).",
         )
     known = "; ".join(
         _what_is_known(attempt)
@@ -68,7 +68,7 @@ def _what_is_known(attempt: Attempt) -> str:
     return f"{left}; after {attempt.wait_time:.1f} s {came} ({evidence.cause}{request}){task}"
 
 
-def not_sent(order: Order, failure: Exception | None) -> CreateError:
+def not_sent(order: Order, failure: BaseException | None) -> CreateError:
     """This send could not connect; an earlier attempt may be unclear all the same."""
     cause = str(failure)
     if isinstance(failure, TimeoutError):
@@ -82,18 +82,17 @@ def not_sent(order: Order, failure: Exception | None) -> CreateError:
     return NotSentError(f"order {order.order_id!r} was not sent: {cause}.", **facts(order), advice=CALL_AGAIN)
 
 
-def not_recorded(order: Order, task_id: str | None, cause: str) -> UncertainCreateError:
-    """A create may have been sent, and the journal could not be written."""
-    named = f" The answer named task {task_id!r}." if task_id is not None else ""
+def not_recorded(order: Order, cause: str) -> UncertainCreateError:
+    """A transport failed in a way that proves nothing, and the journal could not be written."""
     message = (
-        f"order {order.order_id!r} may have been sent, but this could not be stored in the journal ({cause}).{named} "
-        "A task may exist and be charged. This client will not send the order again, but a new client would."
+        f"order {order.order_id!r} may have been sent, but this could not be stored in the journal ({cause}). A task "
+        "may exist and be charged. Another create with this order id would send it again."
     )
-    return UncertainCreateError(message, **facts(order), advice="Check the account before you use another client.")
+    return UncertainCreateError(message, **facts(order), advice="Check the account before you create it again.")
 
 
 def interrupted(
-    order_id: str, order: Order | None, refusal: CreateError | None, *, may_have_been_sent: bool
+    order_id: str, order: Order | None, refusal: ServiceError | None, *, may_have_been_sent: bool
 ) -> CreateError:
     """The client was closed before there was an outcome."""
     known = {"order_id": order_id} if order is None else facts(order)
@@ -104,9 +103,8 @@ def interrupted(
         )
         return UncertainCreateError(message, **known, advice=WHAT_TO_DO)
     if refusal is not None:
-        return refusal
-    message = f"order {order_id!r} was not sent: the client was closed first."
-    return NotSentError(message, **known, advice=CALL_AGAIN)
+        return rejected_error(refusal, **known)
+    return NotSentError(f"order {order_id!r} was not sent: the client was closed first.", **known, advice=CALL_AGAIN)
 
 
 def is_unaccounted(order: Order) -> bool:

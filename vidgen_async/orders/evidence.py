@@ -1,5 +1,6 @@
 """What one send of a create is evidence of. Pure."""
 
+import asyncio
 from datetime import datetime
 from http import HTTPStatus
 
@@ -35,7 +36,7 @@ def evidence_of_answer(answer: Answer, *, is_complete: bool, at: datetime) -> Ev
 
 
 def evidence_without_answer(
-    delivery: Delivery, failure: Exception | None, *, limit: float | None, at: datetime, known: KnownValues
+    delivery: Delivery, failure: BaseException | None, *, limit: float | None, at: datetime, known: KnownValues
 ) -> Evidence:
     """The outcome of a send for which not even a status was received.
 
@@ -47,9 +48,9 @@ def evidence_without_answer(
     if isinstance(failure, TransportError):
         cause = excerpt(failure.message, known)
     elif isinstance(failure, TimeoutError):
-        cause = f"no complete answer came within {limit:g} s"
-    elif failure is None:
-        cause = "it was cancelled before the first byte"
+        cause = "no complete answer came " + ("in time" if limit is None else f"within {limit:g} s")
+    elif isinstance(failure, asyncio.CancelledError | None):
+        cause = "it was cancelled" + (" before the first byte" if delivery is Delivery.NOT_SENT else "")
     else:
         cause = f"{type(failure).__name__}: {excerpt(str(failure), known)}"
     return Evidence(outcome=outcome_without_answer(delivery), at=at, cause=cause)

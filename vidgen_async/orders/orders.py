@@ -4,7 +4,9 @@ This is the public interface: creates, and the decisions of an operator about un
 :mod:`vidgen_async.orders.sending`.
 """
 
+import asyncio
 import logging
+import os
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager
@@ -12,7 +14,7 @@ from datetime import datetime
 from functools import partial
 
 from vidgen_async.clock import Clock
-from vidgen_async.errors import InvalidRequestError, OrderStateError
+from vidgen_async.errors import ClientStateError, InvalidRequestError, OrderStateError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
 from vidgen_async.orders.error_messages import (
@@ -54,8 +56,41 @@ LONGEST_ORDER_ID = 200
 #: For how many seconds the service is assumed to remember an Idempotency-Key. Its description (section 8) does not say.
 KEY_LIFETIME = 3600.0
 
+#: How to use a client in code without an event loop.
+_PAGE = "docs/how-to/without-an-event-loop.md"
+
 #: Orders are processed in chunks of this size, between which the event loop runs.
 _CHUNK = 1000
+
+
+class Lifetime:
+    """Whether a client may be used: in one process, on the first event loop that uses it, until it is closed."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.is_closed = False
+
+    def check(self) -> None:
+        """Raise ClientStateError, with advice, unless the client may be used here and now."""
+        problem = None
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            message = f"there is no running event loop here; {_PAGE} shows how to use a client in such code"
+            raise ClientStateError(message) from None
+        if self.is_closed:
+            problem = "the client is closed; make a new one (or keep it open longer)"
+        elif os.getpid() != self._process:
+            problem = "the client was made before this process was forked; make one in the child, after the fork"
+        elif self._loop is not None and self._loop is not loop:
+            problem = (
+                "the client is in use on another event loop; make one client for each loop (each asyncio.run is a new "
+                f"loop). In code without an event loop, run one loop in a thread: {_PAGE}"
+            )
+        if problem:
+            raise ClientStateError(problem)
+        self._loop = loop
 
 
 class Orders:
@@ -99,7 +134,7 @@ class Orders:
         on_receipt: OnReceipt | None = None,
         validate: bool = True,
         images: ImagesToUpload | None = None,
-        on_order: Callable[[], None] = lambda: None,
+        on_order: Callable[[], None] | None = None,
     ) -> Receipt:
         """Create the order's task, once. The same order id again returns the same receipt, or joins the send under way.
 
@@ -126,7 +161,8 @@ class Orders:
             content = await self._image_uploads.complete(ref, request, images, self._check if validate else None)
             self._check_usable()  # the client may have been closed during the upload
             request = read_request(content.body)
-        on_order()
+        if on_order is not None:
+            on_order()
         check = self._check_of(request) if validate else None
         return await self._sender.submit(
             ref, content, check=check, on_receipt=on_receipt, raise_if_closed=self._check_usable
@@ -145,8 +181,8 @@ class Orders:
                 raise unreadable(order_id, OrderState.QUEUED, problems)
 
     async def _find_content(self, ref: OrderRef) -> OrderContent | None:
-        submission = self._sender.find_running(ref)
-        return await self._settlement.read(ref) if submission is None else submission.content
+        running = self._sender.find_running(ref)
+        return await self._settlement.read(ref) if running is None else running.content
 
     def _check_of(self, request: VideoRequest) -> Check | None:
         return None if self._check is None else partial(self._check, request)

@@ -2,12 +2,13 @@
 
 A call enters by :meth:`Sender.submit` (a first send, or it joins the one under way) or :meth:`Sender.resend`. A worker
 that the client owns carries the order out: ``_create`` stores the intent, ``_send_until_settled`` loops over the
-attempts, ``_send`` sends one. A caller who is cancelled (a browser that went away) changes nothing but that caller.
+attempts, ``_attempt`` and ``_send`` make one. A caller who is cancelled (a browser that went away) changes nothing but
+that caller.
 
 Two commits precede the first byte. The order is stored as *queued*; a slot of the rolling limit is reserved; the
-connection is made; then, in the gate, the attempt is stored as *sending*, and only then the first byte is sent. Later
-evidence only adds to that: after a crash, a cancellation or a lost answer the journal has *sending*. That is read as
-*uncertain* once its deadline has passed or, in PostgreSQL, once its sender has ended and so released its lock
+connection is made; then the attempt is stored as *sending*, and only then the first byte is sent. Later evidence only
+adds to that: after a crash, a cancellation or a lost answer the journal has *sending*. That is read as *uncertain* once
+its deadline has passed or, in PostgreSQL, once its sender has ended and so released its lock
 (``journal/postgres/session_lock.py``). This is the only code that sends a POST /videos.
 """
 
@@ -15,28 +16,29 @@ import asyncio
 import inspect
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from datetime import datetime, timedelta
+from functools import partial
 from http import HTTPStatus
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
-from attrs import Factory, evolve, field, frozen, mutable
+from attrs import Factory, evolve, frozen, mutable
 
 from vidgen_async.clock import Clock, backoff, in_turns, wait_for_end, within
 from vidgen_async.errors import (
     CassetteError,
-    CreateError,
+    ClientStateError,
+    ConnectionLostError,
     JournalError,
     OrderStateError,
     RateLimitError,
-    RejectedError,
     ServiceError,
-    UncertainCreateError,
+    TransportError,
 )
 from vidgen_async.events import Event, contain_hook, report
-from vidgen_async.journal.base import Journal
+from vidgen_async.journal.base import Journal, MustWait, OrderChanged
 from vidgen_async.orders.balances import Balances, end_readers
 from vidgen_async.orders.confirmation import Confirmation
 from vidgen_async.orders.error_messages import (
@@ -55,24 +57,24 @@ from vidgen_async.orders.settlement import Settlement, report_found_uncertain, r
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import visible_headers
 from vidgen_async.service import request_records
+from vidgen_async.service.api_keys import Key
 from vidgen_async.service.body_decoding import decode_body
 from vidgen_async.service.candidates import find_candidates
-from vidgen_async.service.codec import Answer, is_json_object, read_created_id
+from vidgen_async.service.codec import Answer, is_json_object
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.error_responses import describe_outcome, recorded_refusal, rejected_error, service_error
 from vidgen_async.service.request_body import is_same_request, prompt_of
-from vidgen_async.transports.base import Response, Transport, capabilities_of
+from vidgen_async.transports.base import Connection, Response, Transport
 from vidgen_async.types.http import (
     LONG_ANSWER,
     LONGEST_ANSWER,
     BytesBody,
     Delivery,
     Headers,
-    Probe,
+    Phase,
     Request,
-    make_headers,
 )
-from vidgen_async.types.limits import PAUSE_WITHOUT_RETRY_AFTER, Pacing, Turn
+from vidgen_async.types.limits import PAUSE_WITHOUT_RETRY_AFTER, Pacing
 from vidgen_async.types.orders import (
     SENDABLE,
     Attempt,
@@ -120,56 +122,67 @@ class Resend:
     by: str = ""
 
 
+@mutable(eq=False)
+class Received:
+    """What was received of the answer to a create."""
+
+    request: Request
+    status: int
+    headers: Headers
+    body: bytearray = Factory(bytearray)
+    is_complete: bool = False
+
+
 @mutable(eq=False, kw_only=True)
-class Submission:
-    """An order being carried out: its worker, and the receipt that its callers await."""
+class Create:
+    """The state of one create: an order that a worker carries out, and the receipt that its callers await."""
 
     ref: OrderRef
     content: OrderContent
-    receipt: "asyncio.Future[Receipt]"
+    resend: Resend | None = None
     worker: "asyncio.Task[None] | None" = None
     hooks: list[OnReceipt] = Factory(list)
-    order: Order | None = None
-    """As it was read last."""
-    refusal: CreateError | None = None
-    """The last answer was a 429, and nothing was sent since."""
-    has_open_attempt: bool = False
-    """Whether an attempt of this submission may have been sent, and is not known to be rejected or not sent."""
+    receipt: "asyncio.Future[Receipt]" = Factory(lambda: asyncio.get_running_loop().create_future())
     checked: "asyncio.Future[None]" = Factory(lambda: asyncio.get_running_loop().create_future())
     """Done when the request has passed its check: from then on it owns the order id."""
+    order: Order | None = None
+    """As it is known now."""
+    slots: "AccountSlots | None" = None
+    """Where it has reserved a slot; None once the slot is released."""
+
+    # Of the last attempt:
+    delivery: Delivery = Delivery.NOT_SENT
+    """Whether it may have been sent; *not sent* again once its outcome is part of the order."""
+    attempt: Attempt | None = None
+    """None if nothing was stored of it, so that nothing was sent."""
+    key: Key | None = None
+    """The API key that it is sent with, if a function returned it."""
+    received: Received | None = None
+    ended_by: BaseException | None = None
+    """The first exception in it."""
+    refusal: ServiceError | None = None
+    """The answer with which the service rejected it."""
+
+    @property
+    def stored_order(self) -> Order:
+        """The order, of which at least the intent is stored."""
+        if self.order is None:
+            raise RuntimeError
+        return self.order
 
     @property
     def may_have_been_sent(self) -> bool:
-        """Whether the order may have been sent, by this submission or another, with an outcome that is unknown."""
-        return self.has_open_attempt or (self.order is not None and is_unaccounted(self.order))
+        """Whether the order may have been sent, by this create or another one, with an outcome that is unknown."""
+        return self.delivery is not Delivery.NOT_SENT or (self.order is not None and is_unaccounted(self.order))
 
-
-@mutable(eq=False)
-class SendProgress:
-    """The progress of one send."""
-
-    order: Order
-    resend: Resend | None
-    slots: "AccountSlots | None"
-    """Where it has reserved a slot; None once the slot is released."""
-    gate_write: "asyncio.Future[Attempt | Order | Turn] | None" = None
-    """What the journal answers in the gate; None if the gate was not reached."""
-    is_handed_over: bool = False
-    """The transport was asked to send it."""
-    request: Request | None = None
-    status: int | None = None
-    headers: Headers = field(factory=make_headers)
-    body: bytearray = field(factory=bytearray)
-    is_complete: bool = False
-    failure: Exception | None = None
-    service_error: ServiceError | None = None
-    """The answer with which the service rejected it."""
-    attempt: Attempt | None = None
-    """The attempt with its outcome; None if nothing was sent."""
-
-
-class HeldBackError(Exception):
-    """Raised in the gate: this send must not continue. No byte was sent."""
+    @contextmanager
+    def recording_end(self) -> Iterator[None]:
+        """A block of an attempt: the exception that ends it is recorded, whatever a transport then makes of it."""
+        try:
+            yield
+        except BaseException as error:
+            self.ended_by = self.ended_by or error
+            raise
 
 
 @mutable(eq=False)
@@ -188,11 +201,9 @@ class OrdersUnderWay:
 
     settlement: Settlement
     namespace: str | None
-    submissions: dict[OrderRef, Submission] = Factory(dict)
+    creates: dict[OrderRef, Create] = Factory(dict)
     slots: WeakValueDictionary[str, AccountSlots] = Factory(WeakValueDictionary)
     """By account."""
-    unrecorded: dict[OrderRef, UncertainCreateError] = Factory(dict)
-    """Orders that may have been sent without being stored as such."""
     upload_locks: WeakValueDictionary[OrderRef, asyncio.Lock] = Factory(WeakValueDictionary)
     """Held while the local images of an order are uploaded."""
     balance_readers: set[asyncio.Task[None]] = Factory(set)
@@ -227,7 +238,6 @@ class Sender:
         under_way: OrdersUnderWay | None = None,
     ) -> None:
         self._transport = transport
-        self._honours_gate = capabilities_of(transport).honours_gate
         self._endpoints = endpoints
         self._journal = journal
         self._clock = clock
@@ -252,7 +262,7 @@ class Sender:
         on_receipt: OnReceipt | None,
         raise_if_closed: Callable[[], None],
     ) -> Receipt:
-        """Create the order's task, or join its submission under way. Cancelling the caller stops nothing.
+        """Create the order's task, or join its create under way. Cancelling the caller stops nothing.
 
         Args:
             check: Raises InvalidRequestError for a request that must not be sent.
@@ -261,18 +271,19 @@ class Sender:
         """
         # A request that has not passed its check does not own the order id: if it fails, this call may still use it.
         # Only a call with the same request, which would be checked too, shares that failure.
-        while (submission := self.find_running(ref)) is not None and not submission.checked.done():
-            if is_same_request(submission.content, content) and check is not None:
+        while (create := self.find_running(ref)) is not None and not create.checked.done():
+            if is_same_request(create.content, content) and check is not None:
                 break
-            decided: list[asyncio.Future[object]] = [submission.receipt, submission.checked]  # type: ignore[list-item]
+            decided: list[asyncio.Future[Any]] = [create.receipt, create.checked]
             await asyncio.wait(decided, return_when=asyncio.FIRST_COMPLETED)
             raise_if_closed()
-        if submission is None:
-            submission = self._start(ref, content, lambda submission: self._create(submission, ref, check))
-        elif not is_same_request(submission.content, content):
+        if create is None:
+            create = Create(ref=ref, content=content)
+            self._start(create, self._create(create, check))
+        elif not is_same_request(create.content, content):
             raise conflict(ref.order_id, "is being used for a different request, which is being sent now")
         try:
-            return await self._receipt(submission, on_receipt)
+            return await self._receipt(create, on_receipt)
         except OrderStateError:
             # It joined a resend that is refused, because the order had changed since the operator read it. That is no
             # outcome of the order, so this call looks for one again.
@@ -280,248 +291,228 @@ class Sender:
             return await self.submit(ref, content, check=check, on_receipt=on_receipt, raise_if_closed=raise_if_closed)
 
     async def resend(self, order: Order, resend: Resend) -> Receipt:
-        """Send the uncertain order once more, as an operator decided. No submission of it may be under way."""
-        submission = self._start(
-            order.ref, order, lambda submission: self._send_until_settled(submission, order, resend)
-        )
-        submission.order = order
-        submission.checked.set_result(None)
-        return await self._receipt(submission, None)
+        """Send the uncertain order once more, as an operator decided. No create of it may be under way."""
+        create = Create(ref=order.ref, content=order, order=order, resend=resend)
+        create.checked.set_result(None)
+        self._start(create, self._send_until_settled(create))
+        return await self._receipt(create, None)
 
-    def find_running(self, ref: OrderRef) -> Submission | None:
-        """The submission of this order that still accepts callers."""
-        submission = self.under_way.submissions.get(ref)
-        is_over = submission is None or (submission.worker is not None and submission.worker.done())
-        return None if is_over else submission
+    def find_running(self, ref: OrderRef) -> Create | None:
+        """The create of this order that still accepts callers."""
+        create = self.under_way.creates.get(ref)
+        is_over = create is None or (create.worker is not None and create.worker.done())
+        return None if is_over else create
 
-    async def _receipt(self, submission: Submission, on_receipt: OnReceipt | None) -> Receipt:
+    async def _receipt(self, create: Create, on_receipt: OnReceipt | None) -> Receipt:
         if on_receipt is not None:
-            submission.hooks.append(on_receipt)
-        receipt = await asyncio.shield(submission.receipt)
-        if on_receipt is not None and submission.worker not in (None, asyncio.current_task()):
-            await asyncio.wait([submission.worker])
+            create.hooks.append(on_receipt)
+        receipt = await asyncio.shield(create.receipt)
+        if on_receipt is not None and create.worker not in (None, asyncio.current_task()):
+            await asyncio.wait([create.worker])
         return receipt
 
     # -- the worker of an order ----------------------------------------------------------------------------------------
 
-    def _start(
-        self, ref: OrderRef, content: OrderContent, work: Callable[[Submission], Awaitable[Receipt]]
-    ) -> Submission:
-        loop = asyncio.get_running_loop()
-        submission = Submission(ref=ref, content=content, receipt=loop.create_future())
-        submission.worker = loop.create_task(self._work(submission, work), name=f"order {ref.order_id}")
-        submission.worker.add_done_callback(lambda _: self._end(submission))
-        self.under_way.submissions[ref] = submission
-        return submission
+    def _start(self, create: Create, work: Coroutine[Any, Any, Receipt]) -> None:
+        create.worker = asyncio.create_task(self._work(create, work), name=f"order {create.ref.order_id}")
+        create.worker.add_done_callback(partial(self._end, create))
+        self.under_way.creates[create.ref] = create
 
-    async def _work(self, submission: Submission, work: Callable[[Submission], Awaitable[Receipt]]) -> None:
-        receipt = await work(submission)
-        submission.receipt.set_result(receipt)  # before the hooks: one of them may ask for this very order
-        while submission.hooks:
-            hook = submission.hooks.pop(0)
+    async def _work(self, create: Create, work: Coroutine[Any, Any, Receipt]) -> None:
+        receipt = await work
+        create.receipt.set_result(receipt)  # before the hooks: one of them may ask for this very order
+        while create.hooks:
+            hook = create.hooks.pop(0)
             # The order is accepted: an error of the caller must not hide the receipt.
-            with contain_hook(logger, "on_receipt", order_id=submission.ref.order_id, task_id=receipt.task_id):
+            with contain_hook(logger, "on_receipt", order_id=create.ref.order_id, task_id=receipt.task_id):
                 pending = hook(receipt)
                 if inspect.isawaitable(pending):
                     await pending
 
-    def _end(self, submission: Submission) -> None:
+    def _end(self, create: Create, worker: "asyncio.Task[None]") -> None:
         """The worker and its callers end with the same outcome."""
-        order_id = submission.ref.order_id
-        if self.under_way.submissions.get(submission.ref) is submission:
-            del self.under_way.submissions[submission.ref]
-        worker, receipt = submission.worker, submission.receipt
-        if worker is None or receipt.done():
+        if self.under_way.creates.get(create.ref) is create:
+            del self.under_way.creates[create.ref]
+        if create.receipt.done():
             return
-        if worker.cancelled() and submission.order is not None and submission.order.receipt is not None:
-            receipt.set_result(submission.order.receipt)  # it was written after all
+        if worker.cancelled() and create.order is not None and create.order.receipt is not None:
+            create.receipt.set_result(create.order.receipt)  # it was written after all
             return
         error = None if worker.cancelled() else worker.exception()
-        receipt.set_exception(
+        create.receipt.set_exception(
             error
             or interrupted(
-                order_id, submission.order, submission.refusal, may_have_been_sent=submission.may_have_been_sent
+                create.ref.order_id, create.order, create.refusal, may_have_been_sent=create.may_have_been_sent
             )
         )
-        receipt.exception()  # retrieved: every caller may have gone
+        create.receipt.exception()  # retrieved: every caller may have gone
 
-    async def _create(self, submission: Submission, ref: OrderRef, check: Check | None) -> Receipt:
+    async def _create(self, create: Create, check: Check | None) -> Receipt:
         """Store the intent, unless it is stored already, once the request has passed its check."""
+        ref, content = create.ref, create.content
         await self.settlement.flush(ref)
-        order = submission.order = await self.settlement.read(ref)
-        content = submission.content
+        order = create.order = await self.settlement.read(ref)
         if order is not None and not is_same_request(order, content):
             raise conflict(ref.order_id, "was already used for a different request")
         if check is not None and (order is None or order.state in SENDABLE):
             await check()
-        if not submission.checked.done():
-            submission.checked.set_result(None)
+        if not create.checked.done():
+            create.checked.set_result(None)
         if order is None:
             if self.under_way.namespace is None:
                 self.under_way.namespace = await self._journal.namespace(secrets.token_hex(8))
-            key = idempotency_key(self.under_way.namespace, ref.account, ref.order_id)
-            order = await self._journal.intend(
-                Order(
-                    ref=ref,
-                    idempotency_key=key,
-                    body=content.body,
-                    local_images=content.local_images,
-                    created_at=self._clock.wall(),
-                )
+            intent = Order(
+                ref=ref,
+                idempotency_key=idempotency_key(self.under_way.namespace, ref.account, ref.order_id),
+                body=content.body,
+                local_images=content.local_images,
+                created_at=self._clock.wall(),
             )
+            create.order = order = await self._journal.intend(intent)
             if not is_same_request(order, content):
                 raise conflict(ref.order_id, "was already used for a different request")
-        return await self._send_until_settled(submission, order)
+        return await self._send_until_settled(create)
 
-    async def _send_until_settled(self, submission: Submission, order: Order, resend: Resend | None = None) -> Receipt:
+    async def _send_until_settled(self, create: Create) -> Receipt:
         """Send the order until there is an outcome; at most one send of it ever has an unknown outcome. The outcome of
         a concurrent send by another process or client is the outcome here too: its receipt, or its refusal."""
-        connect_failures = 0
-        max_wait = self._pacing.max_wait
+        connect_failures, max_wait = 0, self._pacing.max_wait
         # The attempts that were settled before this call or by it: the rejection of any other is new to the caller.
-        seen = {attempt.n for attempt in order.attempts if attempt.outcome is not AttemptOutcome.SENDING}
-        await self.settlement.flush(order.ref)
+        seen = {one.n for one in create.stored_order.attempts if one.outcome is not AttemptOutcome.SENDING}
+        await self.settlement.flush(create.ref)
         while True:
-            submission.order = order = await self._await_other_sender(submission, order)
-            if order.state is OrderState.UNCERTAIN:
-                submission.order = order = await self._confirmation.confirm(order)
-            if (receipt := order.receipt) is not None:
-                _report_duplicates(order)
+            await self._await_other_sender(create)
+            await self._confirm(create)
+            if (receipt := create.stored_order.receipt) is not None:
+                _report_duplicates(create.stored_order)
                 return receipt
-            # (The last attempt may be another one, which was not sent.)
-            refused = [one for one in order.attempts if one.outcome is AttemptOutcome.REJECTED and one.n not in seen]
-            if order.state is OrderState.REJECTED and refused and resend is None:
-                service = order.ref.service
-                raise recorded_refusal(refused[-1], origin=service, wall=self._clock.wall(), **facts(order))
-            _check_sendable(order, resend)
-            send = await self._send(submission, order, resend)
-            order = submission.order
-            if resend is not None and send.attempt is not None:
-                resend = evolve(resend, expect_attempt=send.attempt.n)
-            if order.state is OrderState.UNCERTAIN and send.attempt is not None:
-                submission.order = order = await self._confirmation.confirm(order)
-            if order.receipt is not None or (send.attempt is None and send.failure is None):
-                continue  # accepted, or changed by another process: read the order again
+            self._raise_refusal_of_others(create, seen)
+            _check_sendable(create.stored_order, create.resend)
+            await self._attempt(create)
+            await self._confirm(create)
+            order = create.stored_order
+            if order.receipt is not None or isinstance(create.ended_by, OrderChanged):
+                continue  # read the order again
             seen |= {attempt.n for attempt in order.attempts}
-            if send.attempt is None or send.attempt.outcome is AttemptOutcome.NOT_SENT:
+            if create.attempt is None or create.attempt.outcome is AttemptOutcome.NOT_SENT:
                 connect_failures += 1
-                if connect_failures == CONNECT_ATTEMPTS:
-                    raise not_sent(order, send.failure) from send.failure
+                if connect_failures == CONNECT_ATTEMPTS or isinstance(create.ended_by, ClientStateError):
+                    raise not_sent(order, create.ended_by) from create.ended_by
                 pause = backoff(connect_failures, 1.0)
             else:
-                required_pause, submission.refusal = _raise_unless_retryable(order, send, max_wait)
-                max_wait -= required_pause
+                max_wait -= _raise_unless_retryable(create, max_wait)
                 pause = SHORTEST_PAUSE  # the rest is a pause of the account, which _reserve_slot awaits and reports
-            submission.has_open_attempt = False
             await self._clock.sleep(pause)
 
-    async def _await_other_sender(self, submission: Submission, order: Order) -> Order:
-        """The order once no other process or client is sending it."""
+    async def _await_other_sender(self, create: Create) -> None:
+        """Return once no other process or client is sending the order."""
+        order = create.stored_order
         if order.state is OrderState.SENDING and (until := order.sending_until) is not None:
             _report_wait(order, until, self._clock.wall())
         pause = 0.05
         while order.state is OrderState.SENDING:
             await self._clock.sleep(pause)
             pause = min(pause * 1.5, 1.0)
-            order = submission.order = await self.settlement.read(order.ref) or order
-        return order
+            create.order = order = await self.settlement.read(order.ref) or order
+
+    async def _confirm(self, create: Create) -> None:
+        """Ask for the candidates for the task of an uncertain order."""
+        if create.stored_order.state is OrderState.UNCERTAIN:
+            create.order = await self._confirmation.confirm(create.stored_order)
+
+    def _raise_refusal_of_others(self, create: Create, seen: Collection[int]) -> None:
+        """Raise the refusal with which a concurrent send of the order ended."""
+        order = create.stored_order
+        # (The last attempt may be another one, which was not sent.)
+        refused = [one for one in order.attempts if one.outcome is AttemptOutcome.REJECTED and one.n not in seen]
+        if order.state is OrderState.REJECTED and refused and create.resend is None:
+            raise recorded_refusal(refused[-1], origin=order.ref.service, wall=self._clock.wall(), **facts(order))
 
     # -- one attempt ---------------------------------------------------------------------------------------------------
 
-    async def _send(self, submission: Submission, order: Order, resend: Resend | None) -> SendProgress:
-        """Send the order once: reserve a slot, connect, begin in the gate, send, settle.
-
-        The answer or failure is in the result; see Raises.
+    async def _attempt(self, create: Create) -> None:
+        """Send the order once: reserve a slot, connect, begin, send; whatever ends that, store what is known.
 
         Raises:
             JournalError: No POST was made.
             ReceiptNotStoredError: It was made and accepted.
+            UncertainCreateError: It may have been made, and this could not be stored.
         """
-        if (failure := self.under_way.unrecorded.get(order.ref)) is not None:
-            raise failure
         while True:
-            send = SendProgress(order, resend, await self._reserve_slot(order.ref))
+            create.slots = await self._reserve_slot(create.ref)
+            create.attempt = create.received = create.ended_by = cancelled = None
             try:
-                begun = await self._send_in_slot(submission, send)
-            finally:
-                self._release_slot(send)
-                if send.gate_write is not None:
-                    await asyncio.wait({send.gate_write})
-            if not isinstance(begun, Turn):  # otherwise another process has taken the last slot
-                return send
+                await within(self._clock, self._time_limit, partial(self._send, create))
+            except TimeoutError as passed:
+                if isinstance(create.ended_by, asyncio.CancelledError | None):
+                    create.ended_by = passed
+            except asyncio.CancelledError as closing:
+                cancelled = closing
+            self._release_slot(create)
+            await self.settlement.complete(self._settle(create, is_closing=cancelled is not None))
+            if cancelled is not None:
+                raise cancelled
+            if not isinstance(create.ended_by, MustWait):  # otherwise another process has taken the last slot
+                break
+        ended_by = create.ended_by
+        if isinstance(ended_by, CassetteError | KeyboardInterrupt | SystemExit):
+            raise ended_by
+        is_retried = isinstance(ended_by, OrderChanged | TransportError | TimeoutError | ClientStateError)
+        if create.attempt is None and ended_by is not None and not is_retried:
+            raise ended_by  # the journal failed
 
-    async def _send_in_slot(self, submission: Submission, send: SendProgress) -> Attempt | Order | Turn | None:
-        # The gate is called when there is a probe.
-        probe = Probe(gate=lambda: self._open_gate(submission, send, probe))
+    async def _send(self, create: Create) -> None:
+        """Connect, store the attempt, send."""
         try:
-            await within(self._clock, self._time_limit, lambda: self._exchange(send, probe))
-        except asyncio.CancelledError:
-            begun = await self._find_attempt(submission, send, probe)
-            # What is known by now is written: that nothing was sent, or a complete answer.
-            if isinstance(begun, Attempt) and (probe.delivery is Delivery.NOT_SENT or send.is_complete):
-                await self.settlement.complete(self._settle(submission, send, begun, probe.delivery))
-            raise
-        except Exception as error:  # noqa: BLE001 - a transport may raise anything; the probe says how far it got
-            send.failure = error
-        if send.status is not None:
-            probe.learn(Delivery.ANSWERED)
-        begun = await self._find_attempt(submission, send, probe)
-        if isinstance(begun, Attempt):
-            await self.settlement.complete(self._settle(submission, send, begun, probe.delivery))
-        elif isinstance(begun, Order):
-            submission.order, send.failure = begun, None
-        if isinstance(send.failure, CassetteError):
-            raise send.failure
-        return begun
+            with create.recording_end():
+                request = await self._make_request(create)
+                create.delivery = Delivery.MAYBE_SENT  # unless connecting succeeds, or proves that nothing was sent
+                async with self._connect(create, request) as connection:
+                    create.delivery = Delivery.NOT_SENT
+                    with create.recording_end():
+                        self._check_connection(connection)
+                        await self.settlement.complete(self._begin(create, self._pacing, _sendable(create.resend)))
+                        _check_ready(connection)
+                        create.delivery = Delivery.MAYBE_SENT
+                        await self._receive(create, request, await connection.send())
+        except BaseException as error:
+            if create.attempt is None and _proves_not_sent(error):
+                create.delivery = Delivery.NOT_SENT
+            if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
+                raise
 
-    async def _exchange(self, send: SendProgress, probe: Probe) -> None:
-        request = self._endpoints.create_video(BytesBody(send.order.body), send.order.idempotency_key)
-        key = None
-        if (ring := self._endpoints.key_ring) is not None:
-            key = await ring.get(request, self._clock)
-            request = ring.add_to(request, key)
-        if not self._honours_gate:
-            await probe.pass_gate()
-        send.is_handed_over = True
-        async with await self._send_create(request, send.order, probe) as response:
-            send.request, send.status, send.headers = request, response.status, response.headers
-            if ring is not None and key is not None and response.status == HTTPStatus.UNAUTHORIZED:
-                ring.discard(key)  # for the next create: this one is not repeated
-            async for piece in response.chunks():
-                send.body += piece
-                if len(send.body) > LONGEST_ANSWER:
-                    return
-            send.is_complete = True
+    async def _make_request(self, create: Create) -> Request:
+        order = create.stored_order
+        request = self._endpoints.create_video(BytesBody(order.body), order.idempotency_key)
+        if (ring := self._endpoints.key_ring) is None:
+            return request
+        key = create.key = await ring.get(request, self._clock)
+        return ring.add_to(request, key)
 
-    async def _send_create(self, request: Request, order: Order, probe: Probe) -> Response:
+    def _connect(self, create: Create, request: Request) -> AbstractAsyncContextManager[Connection]:
         if not request_records.logger.isEnabledFor(logging.DEBUG):
-            return await self._transport.send(request, probe=probe)
-        attempt, known = len(order.attempts) + 1, self._secrets_of(order)
-        return await request_records.send_recorded(self._transport, request, self._clock, attempt, known, probe)
+            return self._transport.connect(request)
+        n, known = len(create.stored_order.attempts) + 1, self._secrets_of(create.stored_order)
+        return request_records.connect_recorded(self._transport, request, self._clock, n, known)
 
-    async def _open_gate(self, submission: Submission, send: SendProgress, probe: Probe) -> None:
-        """Called by the transport when the connection is ready: no byte passes before the attempt is stored."""
-        if probe.is_replay and self._journal.durable:
-            message = (
+    def _check_connection(self, connection: Connection) -> None:
+        if not isinstance(connection, Connection):
+            message = f"{type(self._transport).__name__}.connect returned {type(connection).__name__}, not a Connection"
+            raise TransportError(message, delivery=Delivery.NOT_SENT, phase=Phase.CONNECT, op="videos.create")
+        if connection.is_replay and self._journal.durable:
+            raise CassetteError(
                 "a replayed create was about to be written into a durable journal, where it would count as sent; "
                 "replay with a MemoryJournal"
             )
-            raise CassetteError(message)
-        states = SENDABLE if send.resend is None else frozenset({OrderState.UNCERTAIN})
-        if not isinstance(await self._begin(submission, send, self._pacing, states), Attempt):
-            raise HeldBackError
 
-    async def _begin(
-        self, submission: Submission, send: SendProgress, pacing: Pacing | None, states: frozenset[OrderState]
-    ) -> Attempt | Order | Turn:
-        """Store the attempt as *sending*. The write is an asyncio task of its own: a send that is cut off in the gate
-        still learns whether it happened."""
-        now = self._clock.wall()
+    async def _begin(self, create: Create, pacing: Pacing | None, states: Collection[OrderState]) -> None:
+        """Store the attempt as *sending*. It runs to its end although the create is cancelled: a journal in a thread
+        commits all the same."""
+        order, resend, now = create.stored_order, create.resend, self._clock.wall()
         limit = DEADLINE_WITHOUT_LIMIT if self._time_limit is None else self._time_limit + DEADLINE_MARGIN
-        resend = send.resend
         permission = Permission(
-            ref=send.order.ref,
-            expect_attempt=len(send.order.attempts),
+            ref=order.ref,
+            expect_attempt=len(order.attempts),
             states=states,
             now=now,
             deadline_at=now + timedelta(seconds=limit),
@@ -530,93 +521,91 @@ class Sender:
             by="" if resend is None else resend.by,
             reason="" if resend is None else resend.reason,
         )
-        send.gate_write = asyncio.ensure_future(self._journal.begin(permission))
-        begun = await asyncio.shield(send.gate_write)
-        if isinstance(begun, Attempt):
-            self._release_slot(send)
-            submission.has_open_attempt, submission.refusal = True, None
-        elif isinstance(begun, Order):
-            report_found_uncertain(begun, now)
-        return begun
-
-    async def _begin_after_sending(self, submission: Submission, send: SendProgress) -> Attempt | Turn:
-        """Store the attempt of a send that did not wait for the gate, whatever the order has become meanwhile."""
-        while isinstance(begun := await self._begin(submission, send, None, frozenset(OrderState)), Order):
-            send.order = begun
-        return begun
-
-    async def _find_attempt(
-        self, submission: Submission, send: SendProgress, probe: Probe
-    ) -> Attempt | Order | Turn | None:
-        """What the journal answered in the gate; None where the send provably ended before it.
-
-        A transport that declares the gate and did not wait for it may have sent the request all the same: its attempt
-        is stored now, and is not retried.
-
-        Raises:
-            JournalError: The journal failed, and nothing was sent.
-            UncertainCreateError: The journal failed, and something may have been sent.
-        """
         try:
-            begun = None if send.gate_write is None else await asyncio.shield(send.gate_write)
-        except Exception:
-            if send.status is None:
-                raise
-            begun = None  # the transport continued although the gate had not opened
-        if not isinstance(begun, Attempt) and send.is_handed_over and not probe.is_proven_not_sent:
-            probe.learn(Delivery.MAYBE_SENT)
-            message = "order %(order_id)r: the transport may have sent it before it was stored in the journal"
-            report(logger, logging.ERROR, Event.ORDER_GATE_BYPASSED, message, order_id=send.order.order_id)
-            try:
-                begun = await self._begin_after_sending(submission, send)
-            except Exception as error:
-                task_id, _ = read_created_id(bytes(send.body)) if send.is_complete else (None, {})
-                failure = not_recorded(send.order, task_id, self.settlement.describe(error))
-                self.under_way.unrecorded[send.order.ref] = failure
-                raise failure from error
-        return begun
+            attempt = create.attempt = await self._journal.begin(permission)
+        except OrderChanged as changed:
+            create.order = changed.order
+            report_found_uncertain(changed.order, now)
+            raise
+        create.order, create.refusal = order.with_attempt(attempt), None
+        self._release_slot(create)
 
-    async def _settle(self, submission: Submission, send: SendProgress, attempt: Attempt, delivery: Delivery) -> None:
-        """Record the outcome of the attempt."""
-        order = send.order
-        evidence = await self._collect_evidence(send, delivery)
+    async def _receive(self, create: Create, request: Request, response: Response) -> None:
+        ring = self._endpoints.key_ring
+        async with response:
+            received = create.received = Received(request, response.status, response.headers)
+            create.delivery = Delivery.ANSWERED
+            if ring is not None and create.key is not None and response.status == HTTPStatus.UNAUTHORIZED:
+                ring.discard(create.key)  # for the next create: this one is not repeated
+            async for piece in response.chunks():
+                received.body += piece
+                if len(received.body) > LONGEST_ANSWER:
+                    return
+            received.is_complete = True
+
+    # -- the outcome of an attempt -------------------------------------------------------------------------------------
+
+    async def _settle(self, create: Create, *, is_closing: bool) -> None:
+        """Store the outcome of the attempt; nothing if it has none yet, and the client is closing."""
+        if create.attempt is None and create.delivery is not Delivery.NOT_SENT:
+            await self._begin_unproven(create)
+        attempt, order = create.attempt, create.stored_order
+        is_complete = create.received is not None and create.received.is_complete
+        if attempt is None or (is_closing and create.delivery is not Delivery.NOT_SENT and not is_complete):
+            return
+        evidence = await self._collect_evidence(create)
         if evidence.outcome is AttemptOutcome.UNCERTAIN:
             evidence = evolve(evidence, balance_before=self._balances.before(attempt.sent_at))
         report_outcome(order.ref, attempt.n, evidence)
-        submission.order = order = await self.settlement.write(order, attempt, evidence)
-        send.attempt = order.attempts[attempt.n - 1]
+        create.order = order = await self.settlement.write(order, attempt.n, evidence)
+        create.attempt, create.delivery = order.attempts[attempt.n - 1], Delivery.NOT_SENT
+        if create.resend is not None:
+            create.resend = evolve(create.resend, expect_attempt=attempt.n)
         if evidence.outcome is AttemptOutcome.UNCERTAIN:
             self._balances.read_after(order.ref, attempt.n, evidence)
 
-    async def _collect_evidence(self, send: SendProgress, delivery: Delivery) -> Evidence:
-        """What the send is evidence of. A long answer is read in several turns of the event loop."""
-        order, now = send.order, self._clock.wall()
+    async def _begin_unproven(self, create: Create) -> None:
+        """Store the attempt of a transport that failed to connect without proof that nothing was sent, whatever the
+        order has become meanwhile."""
+        try:
+            while create.attempt is None:
+                with suppress(OrderChanged):
+                    await self._begin(create, None, frozenset(OrderState))
+        except Exception as error:
+            raise not_recorded(create.stored_order, self.settlement.describe(error)) from error
+
+    async def _collect_evidence(self, create: Create) -> Evidence:
+        """What the attempt is evidence of. A long answer is read in several turns of the event loop."""
+        order, received, now = create.stored_order, create.received, self._clock.wall()
         known = KnownValues(self._secrets_of(order))
-        await self._yield_to_loop(send)
-        if send.request is None or send.status is None:
+        if received is None:
             async with self._prepared(known):
-                return evidence_without_answer(delivery, send.failure, limit=self._time_limit, at=now, known=known)
-        body = bytes(send.body)
-        body = decode_body(body, send.headers) if send.is_complete else body
+                return evidence_without_answer(
+                    create.delivery, create.ended_by, limit=self._time_limit, at=now, known=known
+                )
+        request, is_complete = received.request, received.is_complete
+        await self._yield_to_loop(received)
+        body = bytes(received.body)
+        body = decode_body(body, received.headers) if is_complete else body
         answer = Answer(
-            send.request.op, send.status, send.headers, body, url=send.request.url, known=known, sent=order.body
+            request.op, received.status, received.headers, body, url=request.url, known=known, sent=order.body
         )
-        await self._yield_to_loop(send)
+        await self._yield_to_loop(received)
         self.under_way.has_answer |= is_json_object(body)
-        await self._yield_to_loop(send)
-        evidence = evidence_of_answer(answer, is_complete=send.is_complete, at=now)
+        await self._yield_to_loop(received)
+        evidence = evidence_of_answer(answer, is_complete=is_complete, at=now)
         if evidence.outcome is AttemptOutcome.ACCEPTED:
             return evidence
         async with self._prepared(known):
-            evidence = evolve(evidence, cause=describe_outcome(answer, evidence.outcome, is_complete=send.is_complete))
-            await self._yield_to_loop(send)
+            evidence = evolve(evidence, cause=describe_outcome(answer, evidence.outcome, is_complete=is_complete))
+            await self._yield_to_loop(received)
             if evidence.outcome is AttemptOutcome.REJECTED:
-                send.service_error = service_error(answer, origin=order.ref.service, wall=now)
+                create.refusal = service_error(answer, origin=order.ref.service, wall=now)
                 return evidence
             headers = visible_headers(answer.headers, known)
-        await self._yield_to_loop(send)
+        await self._yield_to_loop(received)
         candidates: tuple[str, ...] = ()
-        if send.is_complete and 200 <= send.status < 300:
+        if is_complete and 200 <= received.status < 300:
             candidates = find_candidates(answer, order.body, {*known, order.order_id})
         return evolve(evidence, body=body, headers=headers, candidates=candidates)
 
@@ -632,9 +621,9 @@ class Sender:
             await in_turns(self._clock, known.prepare())
             yield
 
-    async def _yield_to_loop(self, send: SendProgress) -> None:
+    async def _yield_to_loop(self, received: Received) -> None:
         """Give the event loop a turn if each pass over the answer takes long."""
-        if len(send.body) > LONG_ANSWER:
+        if len(received.body) > LONG_ANSWER:
             await self._clock.sleep(0)
 
     # -- the rolling limit ---------------------------------------------------------------------------------------------
@@ -664,12 +653,12 @@ class Sender:
                     report(logger, level, Event.ORDER_PACED, message, **fields)
                 await self._clock.sleep(turn.wait)
 
-    def _release_slot(self, send: SendProgress) -> None:
+    def _release_slot(self, create: Create) -> None:
         """The slot is free again, or the stored attempt counts from now on."""
-        if send.slots is not None:
-            send.slots.reserved -= 1
-            send.slots.released.set()
-            send.slots = None
+        if create.slots is not None:
+            create.slots.reserved -= 1
+            create.slots.released.set()
+            create.slots = None
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -677,8 +666,8 @@ class Sender:
         """Wait up to ``grace`` seconds for the orders under way, then stop. What was not answered by then stays
         *sending* in the journal, and its callers get an UncertainCreateError."""
         caller = asyncio.current_task()  # an on_receipt may be what closes the client
-        submissions = list(self.under_way.submissions.values())
-        workers = [each.worker for each in submissions if each.worker is not None and each.worker is not caller]
+        creates = list(self.under_way.creates.values())
+        workers = [each.worker for each in creates if each.worker is not None and each.worker is not caller]
         try:
             if workers:
                 await self._finish(workers, grace)
@@ -704,15 +693,13 @@ class Sender:
 
     async def _read_unanswered(self) -> None:
         """Read the orders that are not settled: other processes may have changed them."""
-        for submission in list(self.under_way.submissions.values()):
+        for create in list(self.under_way.creates.values()):
             try:
-                order = await self.settlement.read(submission.ref)
+                create.order = await self.settlement.read(create.ref) or create.order
             except JournalError as error:
                 message = "order %(order_id)r: the journal could not be read: %(error)s"
-                fields = {"order_id": submission.ref.order_id, "error": self.settlement.describe(error)}
+                fields = {"order_id": create.ref.order_id, "error": self.settlement.describe(error)}
                 report(logger, logging.WARNING, Event.ORDER_READ_FAILED, message, **fields)
-            else:
-                submission.order = order or submission.order
 
 
 def _check_sendable(order: Order, resend: Resend | None) -> None:
@@ -727,19 +714,43 @@ def _check_sendable(order: Order, resend: Resend | None) -> None:
         raise uncertain(order)
 
 
-def _raise_unless_retryable(order: Order, send: SendProgress, max_wait: float) -> tuple[float, RejectedError]:
+def _sendable(resend: Resend | None) -> frozenset[OrderState]:
+    """The states in which an order may be sent."""
+    return SENDABLE if resend is None else frozenset({OrderState.UNCERTAIN})
+
+
+def _is_being_cancelled() -> bool:
+    """Whether somebody cancels the present task; without that, a CancelledError is one of the transport's own."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _check_ready(connection: Connection) -> None:
+    if not connection.is_ready:
+        message = "the service closed the connection, or sent data on it, before the request was sent"
+        raise ConnectionLostError(message, delivery=Delivery.NOT_SENT, phase=Phase.CONNECT, op="videos.create")
+
+
+def _proves_not_sent(error: BaseException) -> bool:
+    """Whether what ended ``connect`` proves that nothing was sent."""
+    proof = error.__cause__ if isinstance(error, asyncio.CancelledError) else error
+    if isinstance(proof, TransportError):
+        return proof.delivery is Delivery.NOT_SENT
+    return isinstance(proof, CassetteError | ClientStateError)
+
+
+def _raise_unless_retryable(create: Create, max_wait: float) -> float:
     """Raise the outcome of a create, unless it is a 429 whose pause is at most ``max_wait``. Return the seconds of this
-    pause, and the refusal."""
-    error = send.service_error
-    if order.state is not OrderState.REJECTED or error is None:
-        raise uncertain(order, error) from error or send.failure
-    pause = PAUSE_WITHOUT_RETRY_AFTER if error.retry_after is None else max(error.retry_after, SHORTEST_PAUSE)
-    refusal = rejected_error(error, **facts(order))
+    pause."""
+    order, refusal = create.stored_order, create.refusal
+    if order.state is not OrderState.REJECTED or refusal is None:
+        raise uncertain(order, refusal) from refusal or create.ended_by
+    pause = PAUSE_WITHOUT_RETRY_AFTER if refusal.retry_after is None else max(refusal.retry_after, SHORTEST_PAUSE)
     # A page that is not the service's own is no evidence of the rate: a proxy may answer every create with it.
-    is_own = is_json_object(error.body)
-    if not isinstance(error, RateLimitError) or not is_own or pause > max_wait:
-        raise refusal
-    return pause, refusal
+    is_own = is_json_object(refusal.body)
+    if not isinstance(refusal, RateLimitError) or not is_own or pause > max_wait:
+        raise rejected_error(refusal, **facts(order))
+    return pause
 
 
 def _report_wait(order: Order, until: datetime, now: datetime) -> None:

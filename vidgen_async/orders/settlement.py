@@ -15,7 +15,7 @@ from vidgen_async.journal.base import Journal
 from vidgen_async.orders.error_messages import facts
 from vidgen_async.orders.late_writer import Items, LateWriter
 from vidgen_async.redaction.messages import hide_secrets
-from vidgen_async.types.orders import Attempt, AttemptOutcome, Evidence, Order, OrderRef
+from vidgen_async.types.orders import AttemptOutcome, Evidence, Order, OrderRef
 
 logger = logging.getLogger(__name__)
 
@@ -76,14 +76,14 @@ class Settlement:
             report_found_uncertain(order, now)
         return order
 
-    async def write(self, order: Order, attempt: Attempt, evidence: Evidence) -> Order:
-        """Write the evidence, and return the order with it.
+    async def write(self, order: Order, n: int, evidence: Evidence) -> Order:
+        """Write the evidence about attempt ``n``, and return the order with it.
 
         Raises:
             ReceiptNotStoredError: No write succeeded within RETRY_FOR, and the attempt was accepted. With any other
                 outcome the order is returned as if it were written; it is written later.
         """
-        ref, n = order.ref, attempt.n
+        ref = order.ref
         failures, give_up_at = 0, math.inf
         while True:
             try:
@@ -95,8 +95,8 @@ class Settlement:
                 if self._is_closing.is_set() or self._clock.now() >= give_up_at:
                     self._late.put((ref, n), evidence)
                     if evidence.task_id is not None:
-                        raise self._not_stored(evidence.task_id, error, **facts(order.with_attempt(attempt))) from error
-                    return order.with_attempt(attempt).with_evidence(n, evidence)
+                        raise self._not_stored(evidence.task_id, error, **facts(order)) from error
+                    return order.with_evidence(n, evidence)
             else:
                 await self._report_other_owner(ref, evidence)
                 return settled
@@ -173,12 +173,9 @@ class Settlement:
         )
 
     def _not_stored(self, task_id: str, error: Exception, **order: Any) -> ReceiptNotStoredError:
-        message = (
-            f"order {order['order_id']!r}: the service accepted it as task {task_id!r}, but the journal could not be "
-            f"written ({self.describe(error)}). The client retries the write while it is open."
-        )
         return ReceiptNotStoredError(
-            message,
+            f"order {order['order_id']!r}: the service accepted it as task {task_id!r}, but the journal could not be "
+            f"written ({self.describe(error)}). The client retries the write while it is open.",
             task_id=task_id,
             **order,
             advice="Store the task id; if the client is closed before, record it with orders.adopt(…).",

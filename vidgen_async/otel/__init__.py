@@ -27,7 +27,7 @@ attribute                      value
 ``vidgen.op``                  the operation
 ``vidgen.task_id``             where the URL contains a task id of plain characters
 ``vidgen.delivery``            for creates and failures: ``not_sent``, ``maybe_sent``, ``answered``
-``vidgen.phase``               for creates and failures: the last phase that was begun
+``vidgen.phase``               for failures: the last phase that was begun, where it is known
 =============================  ==============================================================================
 
 **Metrics**, computed when they are collected, without a cost for the watcher:
@@ -58,7 +58,6 @@ try:
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "opentelemetry":
         raise
-    message = 'vidgen_async.otel needs opentelemetry-api: pip install "vidgen-async[otel]"'
-    raise ImportError(message) from error
+    raise ImportError('vidgen_async.otel needs opentelemetry-api: pip install "vidgen-async[otel]"') from error
 
 __all__ = ["Observer", "TracedTransport", "observe"]

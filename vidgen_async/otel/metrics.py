@@ -89,11 +89,10 @@ class _Instruments:
     def add(self, watcher: Watcher, attributes: Mapping[str, str]) -> Observer:
         observer = Observer(watcher, attributes, self)
         if any(other.attributes == observer.attributes and other.watcher is not None for other in self._observers):
-            message = (
+            raise ConfigurationError(
                 "another client is observed with the same attributes, so their values could not be distinguished; "
                 'give each its own: observe(client, attributes={"vidgen.client": "…"})'
             )
-            raise ConfigurationError(message)
         self.refresh(observer)
         return observer
 

@@ -1,7 +1,10 @@
 """A span and a duration for each request."""
 
+import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 
 from attrs import define, field
 from opentelemetry import metrics, trace
@@ -11,8 +14,8 @@ from vidgen_async.clock import LoopClock
 from vidgen_async.errors import TransportError
 from vidgen_async.otel.guard import Guard
 from vidgen_async.redaction.messages import hide_secrets
-from vidgen_async.transports.base import ObservedResponse, Response, Transport, WrappingTransport
-from vidgen_async.types.http import Probe, Request
+from vidgen_async.transports.base import Connection, ObservedResponse, Response, Transport, WrappingTransport
+from vidgen_async.types.http import Delivery, Request
 
 #: In seconds, as the semantic conventions recommend for this histogram.
 _BOUNDARIES = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
@@ -20,6 +23,8 @@ _BOUNDARIES = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 
 #: cost as much as the whole poll.
 _PLAIN = re.compile(r"https?://[\w.:\[\]-]+(?:/[\w.~-]{0,64})*?(?:/videos/([\w.~-]{1,64})(?:/content)?)?", re.ASCII)
 _QUERY = re.compile(r"[?#]")
+
+_CREATE = "videos.create"
 
 
 class TracedTransport(WrappingTransport):
@@ -51,16 +56,27 @@ class TracedTransport(WrappingTransport):
         )
         self._guard = Guard()
 
-    async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
+    async def send(self, request: Request) -> Response:
         """Send the request with the inner transport; its errors propagate unchanged."""
-        call = _TracedRequest(request, probe, self._tracer, self._duration, self._now, self._guard)
+        return await self._begin(request).send(partial(self.inner.send, request))
+
+    @asynccontextmanager
+    async def connect(self, request: Request) -> AsyncIterator[Connection]:
+        """Connect with the inner transport; its errors propagate unchanged. The span has both steps."""
+        call = self._begin(request)
         try:
-            response = await self.inner.send(request, probe=probe)
+            async with self.inner.connect(request) as connection:
+                call.delivery = Delivery.NOT_SENT
+                yield connection.with_send(partial(call.send, connection.send))
         except BaseException as error:
-            call.end(error)
+            if call.delivery is None:
+                call.end(error)
             raise
-        call.status = response.status
-        return ObservedResponse(response, call)
+        finally:
+            call.end()
+
+    def _begin(self, request: Request) -> "_TracedRequest":
+        return _TracedRequest(request, self._tracer, self._duration, self._now, self._guard)
 
 
 @define(eq=False)
@@ -68,12 +84,12 @@ class _TracedRequest:
     """One request in progress; its span and its duration are reported once, at its end."""
 
     _request: Request
-    _probe: Probe | None
     _tracer: trace.Tracer
     _duration: metrics.Histogram
     _now: Callable[[], float]
     _guard: Guard
-    status: int | None = None
+    delivery: Delivery | None = field(init=False, default=None)
+    status: int | None = field(init=False, default=None)
     _attributes: dict[str, str | int] = field(init=False)
     _span: trace.Span = field(init=False, default=trace.INVALID_SPAN)
     _began: float = field(init=False)
@@ -92,6 +108,16 @@ class _TracedRequest:
             self._span = self._tracer.start_span(request.op, kind=kind, attributes=self._attributes)
         self._began = self._now()
 
+    async def send(self, send: Callable[[], Awaitable[Response]]) -> Response:
+        self.delivery = Delivery.MAYBE_SENT
+        try:
+            response = await send()
+        except BaseException as error:
+            self.end(error)
+            raise
+        self.delivery, self.status = Delivery.ANSWERED, response.status
+        return ObservedResponse(response, self)
+
     def end(self, error: BaseException | None = None) -> None:
         if self._is_over:
             return
@@ -108,10 +134,18 @@ class _TracedRequest:
         with self._guard:
             span = self._span
             if span.is_recording():
-                span.set_attributes({**outcome, **_address(self._request), **_evidence(self._probe, error)})
+                span.set_attributes({**outcome, **_address(self._request), **self._evidence(error)})
                 if "error.type" in outcome:
                     span.set_status(trace.Status(trace.StatusCode.ERROR, _names(error)))
             span.end()
+
+    def _evidence(self, error: BaseException | None) -> dict[str, str]:
+        known = error.__cause__ if isinstance(error, asyncio.CancelledError) else error
+        if isinstance(known, TransportError):
+            return {"vidgen.delivery": str(known.delivery), "vidgen.phase": str(known.phase)}
+        if self.delivery is None or (error is None and self._request.op != _CREATE):
+            return {}
+        return {"vidgen.delivery": str(self.delivery)}
 
     def on_chunk(self, chunk: bytes) -> None:
         pass
@@ -136,11 +170,6 @@ def _address(request: Request) -> dict[str, str]:
     if plain is None or key in shown:
         return {"url.full": hide_secrets(shown, (key,)) + mark}
     return {"url.full": shown + mark} | ({} if plain[1] is None else {"vidgen.task_id": plain[1]})
-
-
-def _evidence(probe: Probe | None, error: BaseException | None) -> dict[str, str]:
-    known = error if isinstance(error, TransportError) else probe
-    return {} if known is None else {"vidgen.delivery": str(known.delivery), "vidgen.phase": str(known.phase)}
 
 
 def _names(error: BaseException | None) -> str | None:

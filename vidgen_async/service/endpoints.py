@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from urllib.parse import quote
 
 from attrs import evolve, field, frozen
+from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from vidgen_async.errors import InvalidRequestError
@@ -72,7 +73,7 @@ class Endpoints:
         own = {"Authorization": f"Bearer {key}", "Accept": "application/json"}
         if self.user_agent:
             own["User-Agent"] = self.user_agent
-        return make_headers([*self.user_headers.items(), *{**own, **more}.items()])
+        return CIMultiDictProxy(CIMultiDict([*self.user_headers.items(), *{**own, **more}.items()]))
 
     def _url(self, path: str) -> URL:
         # Not parsed as a whole: this is done for each poll.

@@ -1,7 +1,11 @@
 """One DEBUG record for each request, if this module's logger is enabled for it; asking that is all that others cost."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from functools import partial
+
+from attrs import Factory, define, field
 
 from vidgen_async.clock import Clock
 from vidgen_async.events import Event, report
@@ -9,14 +13,14 @@ from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import excerpt, hide_in_path
 from vidgen_async.service.api_keys import AUTHORIZATION
 from vidgen_async.service.codec import request_id_of
-from vidgen_async.transports.base import Response, Transport
-from vidgen_async.types.http import LONG_ANSWER, Probe, Request
+from vidgen_async.transports.base import Connection, Response, Transport
+from vidgen_async.types.http import LONG_ANSWER, Request
 
 logger = logging.getLogger(__name__)
 
 
 async def send_recorded(
-    transport: Transport, request: Request, clock: Clock, attempt: int, known: Iterable[str], probe: Probe | None = None
+    transport: Transport, request: Request, clock: Clock, attempt: int, known: Iterable[str]
 ) -> Response:
     """Send a request, and log how it ended: with a status line, or with an error.
 
@@ -26,21 +30,57 @@ async def send_recorded(
         clock: Measures the time until the status line.
         attempt: The number of the attempt.
         known: Values that the record must not show.
-        probe: For a create.
     """
-    began = clock.now()
-    response: Response | None = None
-    error: str | None = None
+    return await RequestRecord(request, clock, attempt, known).send(partial(transport.send, request))
+
+
+@asynccontextmanager
+async def connect_recorded(
+    transport: Transport, request: Request, clock: Clock, attempt: int, known: Iterable[str]
+) -> AsyncIterator[Connection]:
+    """Connect, as :func:`send_recorded` sends. The record has both steps."""
+    record = RequestRecord(request, clock, attempt, known)
+    is_connected = False
     try:
-        response = await transport.send(request, probe=probe)
+        async with transport.connect(request) as connection:
+            is_connected = True
+            yield connection.with_send(partial(record.send, connection.send))
     except BaseException as failure:
-        error = type(failure).__name__
+        if not is_connected:
+            record.end(None, type(failure).__name__)
         raise
-    else:
-        return response
     finally:
+        record.end(None, "not sent")
+
+
+@define(eq=False)
+class RequestRecord:
+    """The record of a request in progress; it is logged once."""
+
+    _request: Request
+    _clock: Clock
+    _attempt: int
+    _known: Iterable[str]
+    _began: float = field(init=False, default=Factory(lambda self: self._clock.now(), takes_self=True))
+    _is_over: bool = field(init=False, default=False)
+
+    async def send(self, send: Callable[[], Awaitable[Response]]) -> Response:
+        """Send the request, and log how that ended."""
+        try:
+            response = await send()
+        except BaseException as failure:
+            self.end(None, type(failure).__name__)
+            raise
+        self.end(response, None)
+        return response
+
+    def end(self, response: Response | None, error: str | None) -> None:
+        """Log the record, unless it was logged."""
+        if self._is_over:
+            return
+        self._is_over = True
         # To hide a long value takes too long for a turn of the event loop.
-        hidden = KnownValues(value for value in known if len(value) <= LONG_ANSWER)
+        hidden = KnownValues(value for value in self._known if len(value) <= LONG_ANSWER)
         request_id = None if response is None else request_id_of(response.headers)
         ended = "%(error)s" if response is None else "%(status)d"
         report(
@@ -48,13 +88,13 @@ async def send_recorded(
             logging.DEBUG,
             Event.REQUEST_ENDED,
             f"%(method)s %(path)s: {ended} after %(milliseconds).1f ms (request %(request_id)s, attempt %(attempt)d)",
-            op=request.op,
-            method=request.method,
-            path=_path(request, hidden),
+            op=self._request.op,
+            method=self._request.method,
+            path=_path(self._request, hidden),
             status=None if response is None else response.status,
-            milliseconds=1000.0 * (clock.now() - began),
+            milliseconds=1000.0 * (self._clock.now() - self._began),
             request_id=None if request_id is None else excerpt(request_id, hidden, limit=100),
-            attempt=attempt,
+            attempt=self._attempt,
             error=error,
         )
 

@@ -5,10 +5,19 @@ cassettes are imported when they are first used."""
 import importlib
 import typing
 
-from vidgen_async.transports.base import BufferedResponse, Capabilities, Response, Transport, WrappingTransport
+from vidgen_async.errors import ConfigurationError
+from vidgen_async.transports.base import (
+    CHANGED,
+    BufferedResponse,
+    Connection,
+    Response,
+    Transport,
+    WrappingTransport,
+    nothing_sent,
+)
 from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.transports.fake import FakeTransport
-from vidgen_async.types.http import Body, BytesBody, Delivery, Headers, Phase, Probe, Request, make_headers
+from vidgen_async.types.http import Body, BytesBody, Delivery, Headers, Phase, Request, make_headers
 
 if typing.TYPE_CHECKING:
     from vidgen_async.cassette.appending import AppendingTransport
@@ -21,13 +30,12 @@ __all__ = [
     "Body",
     "BufferedResponse",
     "BytesBody",
-    "Capabilities",
+    "Connection",
     "Delivery",
     "DirectTransport",
     "FakeTransport",
     "Headers",
     "Phase",
-    "Probe",
     "RecordingTransport",
     "ReplayTransport",
     "Request",
@@ -35,6 +43,7 @@ __all__ = [
     "Transport",
     "WrappingTransport",
     "make_headers",
+    "nothing_sent",
     "on_cassette",
 ]
 
@@ -47,9 +56,10 @@ _OF_CASSETTES = {
 
 
 def __getattr__(name: str) -> object:
+    if name == "Probe":  # which transports written for 0.1.0 import
+        raise ConfigurationError(f"{__name__}.{name} was removed: {CHANGED}")
     if name not in _OF_CASSETTES:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message, name=name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
     return getattr(importlib.import_module(f"vidgen_async.cassette.{_OF_CASSETTES[name]}"), name)
 
 

@@ -1,32 +1,39 @@
 """The interface of transports: how one request is sent to the service and its response is returned.
 
-A transport never retries, follows redirects, decodes JSON, stores cookies or sleeps; for a create, one ``send`` is one
-request on the wire. A transport of your own is usually one method around another transport::
+A transport never retries, follows redirects, decodes JSON, stores cookies or sleeps; one ``send`` is one request on the
+wire. A transport of your own usually changes the requests of another one::
 
-    class LoggingTransport(WrappingTransport):
-        async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
-            response = await super().send(request, probe=probe)
-            print(request.op, response.status)
-            return response
+    class Labels(WrappingTransport):
+        async def prepare(self, request: Request) -> Request:
+            return evolve(request, headers=make_headers([*request.headers.items(), ("X-Label", "batch-7")]))
 
-A request is immutable; ``attrs.evolve(request, headers=make_headers(…))`` makes a changed copy. A transport that wraps
-no other one has the methods ``send`` and ``aclose``, and declares its :class:`Capabilities`.
+A request is immutable; ``attrs.evolve`` makes a changed copy. A transport that wraps no other one derives from
+:class:`Transport`.
 
 ``vidgen_async.transports.contract`` has the tests that every transport must pass.
 """
 
+import asyncio
+import inspect
 import io
-from collections.abc import AsyncIterator, Awaitable, Callable
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from types import TracebackType
-from typing import Protocol, Self, runtime_checkable
+from typing import Protocol, Self
 
-from attrs import fields, frozen
 from yarl import URL
 
 from vidgen_async.clock import Clock
-from vidgen_async.errors import BodyError
-from vidgen_async.types.http import CHUNK, Headers, Probe, Request, make_headers
+from vidgen_async.errors import BodyError, ConfigurationError, TransportError
+from vidgen_async.types.http import CHUNK, Delivery, Headers, Phase, Request, make_headers
+
+#: What a transport written for 0.1.0 has to change.
+CHANGED = (
+    "since 0.2 a transport derives from vidgen_async.transports.Transport, with send(request) and aclose(), and without "
+    "a probe: see docs/how-to/own-transport.md"
+)
 
 
 class Response(Protocol):
@@ -69,35 +76,62 @@ class Response(Protocol):
     ) -> None: ...
 
 
-@runtime_checkable
-class Transport(Protocol):
-    """Sends requests. ``send`` raises a TransportError with its evidence (or CancelledError, and a replay's
-    CassetteError); once it has returned, the caller owns the response.
+class Connection:
+    """A request that is ready to be sent: no byte of it was sent.
 
-    A transport declares its :class:`Capabilities` as attributes of its class or of the object. One that fails, or is
-    cancelled, before it reaches the gate records that with ``probe.record_not_sent(phase)``; without this record the
-    outcome of a create is uncertain, whatever was raised.
+    Args:
+        send: Sends the request; what holds for :meth:`Transport.send` holds for it. It is called once at most.
+        is_ready: Returns whether the request can still be sent; None: it always can.
+        is_replay: The response is played back, and nothing is sent, whichever transports wrap this one.
     """
 
-    async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
-        """Send one request; return when the status line and the headers have been received."""
-        ...
+    def __init__(
+        self,
+        send: Callable[[], Awaitable[Response]],
+        *,
+        is_ready: Callable[[], bool] | None = None,
+        is_replay: bool = False,
+    ) -> None:
+        self._send = send
+        self._is_ready = is_ready
+        self._is_used = False
+        self.is_replay = is_replay
 
-    async def aclose(self) -> None:
-        """Refuse further sends and release all resources. May be called twice."""
-        ...
+    @property
+    def is_ready(self) -> bool:
+        """False if the service has closed the connection, or data was received on it: the request is then not sent, and
+        another connection is made."""
+        return self._is_ready is None or self._is_ready()
+
+    async def send(self) -> Response:
+        """Send the request; return when the status line and the headers have been received. From this call on it may
+        have been sent, whatever is raised. The response can be read until the block of the connection is left.
+
+        Raises:
+            RuntimeError: It was called before; nothing was sent this time.
+        """
+        if self._is_used:
+            raise RuntimeError("a connection sends one request; it was not sent again")
+        self._is_used = True
+        return await self._send()
+
+    def with_send(self, send: Callable[[], Awaitable[Response]]) -> "Connection":
+        """Return this connection with another ``send``, which calls this one's."""
+        return Connection(send, is_ready=lambda: self.is_ready, is_replay=self.is_replay)
 
 
-@frozen(kw_only=True)
-class Capabilities:
-    """What a transport declares, each as an attribute of this name. An attribute that it does not have counts as the
-    default here."""
+class Transport(ABC):
+    """Sends requests: reads, uploads and videos by ``send``, creates in two steps by ``connect``.
 
-    honours_gate: bool = False
-    """It awaits ``probe.pass_gate()`` itself, when the connection is ready and before the first byte. For a transport
-    that does not, the gate is passed before ``send``."""
+    A transport of your own needs ``send`` and ``aclose``. The ``connect`` that it inherits then makes a create as safe
+    as any other; only a refused connection is not proven to be *not sent*, so that such a create is uncertain.
+
+    ``send`` raises a TransportError (or CancelledError, and a replay's CassetteError); once it has returned, the caller
+    owns the response. What a transport declares about itself are the attributes below, of its class or of the object.
+    """
+
     is_replay: bool = False
-    """It only plays back: its orders are never written into a durable journal. It also sets ``probe.is_replay``."""
+    """It only plays back: its orders are never written into a durable journal. Its connections say so, too."""
     goes_out: bool = False
     """It plays back some requests and sends others: a journal named by VIDGEN_JOURNAL is refused, not ignored."""
     is_recording: bool = False
@@ -107,43 +141,102 @@ class Capabilities:
     user_agent: str = ""
     """The name and version of its HTTP library, ``"aiohttp/3.13.2"``, which a client sends in its User-Agent."""
 
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        # The connect of a base class does not call the send that this class replaces.
+        if _owner(cls, "send") < _owner(cls, "connect"):
+            cls.connect = Transport.connect  # type: ignore[method-assign]
 
-#: The names of all capabilities.
-_CAPABILITIES = tuple(field.name for field in fields(Capabilities))
+    @abstractmethod
+    async def send(self, request: Request) -> Response:
+        """Send one request; return when the status line and the headers have been received."""
+
+    @asynccontextmanager
+    async def connect(self, request: Request) -> AsyncIterator[Connection]:
+        """Make everything ready to send the request. No byte of it is sent unless ``connection.send()`` is called in
+        the block; leaving the block releases the connection. The response has a block of its own, within this one.
+
+        This one only remembers the request. One of your own must not send anything: that is the one thing that is
+        trusted, and only the contract's tests show it. What it raises proves *not sent* if it is a TransportError with
+        ``delivery=Delivery.NOT_SENT``, or a CancelledError with such a ``__cause__`` (:func:`nothing_sent` adds it);
+        whatever else it raises makes a create uncertain.
+        """
+        yield Connection(partial(self.send, request))
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Refuse further sends and release all resources. May be called twice."""
 
 
-def capabilities_of(transport: Transport) -> Capabilities:
-    """What the transport declares. Nothing else in the package reads these attributes."""
-    return Capabilities(**{name: getattr(transport, name) for name in _CAPABILITIES if hasattr(transport, name)})
+@contextmanager
+def nothing_sent(request: Request) -> Iterator[None]:
+    """A block of a ``connect`` in which nothing is sent: a cancellation in it carries the proof of that."""
+    try:
+        yield
+    except asyncio.CancelledError as cancelled:
+        message = f"{request.op}: it was cancelled while it connected; no byte of the request was sent"
+        cancelled.__cause__ = TransportError(message, delivery=Delivery.NOT_SENT, phase=Phase.CONNECT, op=request.op)
+        raise
 
 
-class WrappingTransport:
+_CAPABILITIES = ("is_replay", "goes_out", "is_recording", "clock", "user_agent")
+
+
+def _owner(kind: type, name: str) -> int:
+    """The position of the class that defines the method, among the bases of ``kind``."""
+    return next(place for place, base in enumerate(kind.__mro__) if name in vars(base))
+
+
+def checked_transport(transport: Transport) -> Transport:
+    """Return the transport. ConfigurationError if it has another interface, as those written for 0.1.0 have."""
+    kind = type(transport)
+    if not isinstance(transport, Transport) or "probe" in inspect.signature(kind.send).parameters:
+        raise ConfigurationError(f"{kind.__name__} cannot be used as a transport: {CHANGED}")
+    return transport
+
+
+class WrappingTransport(Transport):
     """Passes everything on to another transport: the base class of transports that add something to one.
 
-    It has the capabilities of ``inner``, except for those that the subclass declares in its class body.
+    Override :meth:`prepare` to change requests. A subclass that overrides ``send`` sends its creates with that, too: a
+    refused connection is then no proof of *not sent*, unless it overrides ``connect`` as well. It declares what
+    ``inner`` declares, except for what the subclass declares in its class body.
     """
 
-    honours_gate: bool
-    is_replay: bool
-    goes_out: bool
-    is_recording: bool
-    clock: Clock | None
-    user_agent: str
-
     def __init__(self, inner: Transport) -> None:
-        self.inner = inner
-        capabilities = capabilities_of(inner)
+        self.inner = checked_transport(inner)
+        declared = {name for kind in type(self).__mro__ if kind is not Transport for name in vars(kind)}
         for name in _CAPABILITIES:
-            if not hasattr(type(self), name):
-                setattr(self, name, getattr(capabilities, name))
+            if name not in declared:
+                setattr(self, name, getattr(inner, name))
 
-    async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
+    async def prepare(self, request: Request) -> Request:
+        """Return the request to send in place of this one. What it raises proves that nothing was sent."""
+        return request
+
+    async def send(self, request: Request) -> Response:
         """Send the request with the inner transport; its errors propagate unchanged."""
-        return await self.inner.send(request, probe=probe)
+        return await self.inner.send(await self._prepare(request))
+
+    @asynccontextmanager
+    async def connect(self, request: Request) -> AsyncIterator[Connection]:
+        """Connect with the inner transport; its errors propagate unchanged."""
+        async with self.inner.connect(await self._prepare(request)) as connection:
+            yield connection
 
     async def aclose(self) -> None:
         """Close the inner transport."""
         await self.inner.aclose()
+
+    async def _prepare(self, request: Request) -> Request:
+        try:
+            with nothing_sent(request):
+                return await self.prepare(request)
+        except Exception as error:
+            if isinstance(error, TransportError) and error.delivery is Delivery.NOT_SENT:
+                raise
+            message = f"{request.op}: {type(self).__name__}.prepare raised {type(error).__name__}; nothing was sent"
+            raise TransportError(message, delivery=Delivery.NOT_SENT, phase=Phase.BUILD, op=request.op) from error
 
 
 class Chunks:
@@ -229,8 +322,7 @@ class BufferedResponse(BaseResponse):
 
     async def _open(self, size: int) -> AsyncIterator[bytes]:
         if self._chunks is None or self._closed:
-            message = "the body was already read as chunks, or the response is closed"
-            raise BodyError(message)
+            raise BodyError("the body was already read as chunks, or the response is closed")
         chunks, self._chunks = self._chunks, None
         async for chunk in chunks:
             for start in range(0, len(chunk), size):

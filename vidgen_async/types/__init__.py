@@ -15,7 +15,6 @@ from vidgen_async.types.http import (
     Headers,
     KeyFunction,
     Phase,
-    Probe,
     Request,
     Timeouts,
     make_headers,
@@ -90,6 +89,7 @@ __all__ = [
     "CatalogModel",
     "Clock",
     "Closing",
+    "Connection",
     "Decision",
     "DecisionKind",
     "Delivery",
@@ -119,7 +119,6 @@ __all__ = [
     "Phase",
     "Poll",
     "Polling",
-    "Probe",
     "Ratio",
     "Receipt",
     "ReferenceAsset",
@@ -152,6 +151,7 @@ _HOMES = {
     "AccountInfo": "client.resources",
     "AuthenticationSource": "errors",
     "Clock": "clock",
+    "Connection": "transports.base",
     "Files": "client.resources",
     "ImagesToUpload": "orders.local_images",
     "Journal": "journal.base",
@@ -174,8 +174,7 @@ if not TYPE_CHECKING:  # otherwise type checkers would accept every attribute
 
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:
-            message = f"module {__name__!r} has no attribute {name!r}"
-            raise AttributeError(message, name=name, obj=sys.modules[__name__])
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
         found = getattr(importlib.import_module(f"vidgen_async.{_HOMES[name]}"), name)
         globals()[name] = found
         return found

@@ -1,4 +1,4 @@
-"""What transports send: requests, their bodies and time limits, and the evidence of whether a request was delivered."""
+"""What transports send: requests, their bodies and time limits; and what is known about their delivery."""
 
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
@@ -43,10 +43,6 @@ class Delivery(StrEnum):
     """A status line was received."""
 
 
-#: In the order in which evidence is added.
-_DELIVERIES = tuple(Delivery)
-
-
 class Phase(StrEnum):
     """The last phase of a send that was started."""
 
@@ -57,82 +53,6 @@ class Phase(StrEnum):
     SEND = "send"
     WAIT = "wait"
     BODY = "body"
-
-
-class Probe:
-    """The gate of one send and the evidence about it, shared by the caller and the transport. Use one probe per send.
-
-    The transport awaits the gate exactly once, when the connection is ready and before it sends the first byte.
-    Nothing is sent while the gate waits, and nothing at all if it raises or is cancelled. Once it has returned, the
-    request counts as *maybe sent*. A transport that fails before the gate calls :meth:`record_not_sent`; without that
-    call nothing is proven. The evidence remains available after the send was cancelled.
-
-    Args:
-        gate: Called without arguments and awaited by :meth:`pass_gate`.
-    """
-
-    __slots__ = ("_delivery", "_gate", "_has_failed_early", "_is_gate_used", "is_replay", "phase")
-
-    def __init__(self, *, gate: Callable[[], Awaitable[None]] | None = None) -> None:
-        self._gate = gate
-        self._is_gate_used = False
-        self._has_failed_early = False
-        self._delivery = Delivery.NOT_SENT
-        self.phase: Phase = Phase.BUILD
-        #: Set by a transport that replays the response: nothing is sent, whichever transports wrap it.
-        self.is_replay: bool = False
-
-    def __repr__(self) -> str:
-        return f"Probe(delivery={self._delivery!s}, phase={self.phase!s})"
-
-    @property
-    def delivery(self) -> Delivery:
-        """What is known about whether the request reached the service; see also :attr:`is_proven_not_sent`."""
-        return self._delivery
-
-    @property
-    def is_proven_not_sent(self) -> bool:
-        """Whether there is positive evidence that no byte was sent: the gate was reached and did not return, or a
-        failure before the gate was recorded. A delivery of *not sent* alone only means that there is no evidence."""
-        return self._delivery is Delivery.NOT_SENT and (self._is_gate_used or self._has_failed_early)
-
-    def record_not_sent(self, phase: Phase) -> None:
-        """Record that the send failed, or was cancelled, before the gate: no byte was sent, and none will be.
-
-        It has no effect once the gate has returned.
-
-        Args:
-            phase: The phase in which the send failed.
-        """
-        if self._delivery is Delivery.NOT_SENT:
-            self._has_failed_early = True
-            self.phase = phase
-
-    def learn(self, delivery: Delivery, phase: Phase | None = None) -> None:
-        """Record evidence. Evidence is only added: *answered* never becomes *not sent* again.
-
-        Args:
-            delivery: What is known now; it has no effect if more is known already.
-            phase: The phase that was started, if it changed.
-        """
-        self._delivery = max(self._delivery, delivery, key=_DELIVERIES.index)
-        if phase is not None:
-            self.phase = phase
-
-    async def pass_gate(self) -> None:
-        """Await the gate; afterwards the request is *maybe sent*.
-
-        Raises:
-            RuntimeError: It was called before. One send is one request on the wire: if a library retries requests by
-                itself, its second request must fail here, before its first byte.
-        """
-        if self._is_gate_used:
-            message = "a second request was about to be sent for one send; it was not sent"
-            raise RuntimeError(message)
-        self._is_gate_used = True
-        if self._gate is not None:
-            await self._gate()
-        self.learn(Delivery.MAYBE_SENT, Phase.SEND)
 
 
 class Body(Protocol):
@@ -188,8 +108,7 @@ class Timeouts:
     def __attrs_post_init__(self) -> None:
         for name, seconds in asdict(self).items():
             if seconds is not None and not seconds > 0:
-                message = f"Timeouts.{name} must be a number of seconds above 0, or None: {seconds!r}"
-                raise ValueError(message)
+                raise ValueError(f"Timeouts.{name} must be a number of seconds above 0, or None: {seconds!r}")
 
 
 @frozen(kw_only=True)

@@ -303,8 +303,8 @@ class Order(OrderContent):
 
     @property
     def state(self) -> OrderState:
-        """The state of its attempts, or an operator's decision unless it is accepted or being sent. (A transport that
-        did not wait for the gate may have sent an order that was withdrawn meanwhile.)"""
+        """The state of its attempts, or an operator's decision unless it is accepted or being sent. (An order that
+        is withdrawn while a transport connects is uncertain if it cannot be proven that the transport sent nothing.)"""
         state = state_of(attempt.outcome for attempt in self.attempts)
         if self.closing is None or state in (OrderState.ACCEPTED, OrderState.SENDING):
             return state

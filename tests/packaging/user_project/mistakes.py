@@ -16,13 +16,13 @@ from vidgen_async import (
 )
 from vidgen_async.errors import LostCreateError  # wrong: no such name
 from vidgen_async.journal import MemoryJournal
-from vidgen_async.transports import Probe, Request, Response, on_cassette
+from vidgen_async.transports import Request, Response, Transport, on_cassette
 
 __all__ = ["LostCreateError"]
 
 
-class Unclosable:
-    async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
+class Unclosable(Transport):
+    async def send(self, request: Request) -> Response:
         raise NotImplementedError
 
 

@@ -1,7 +1,8 @@
 """How users write against the package. It is never run: a strict type checker must have nothing to say about it."""
 
 import io
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, assert_type
@@ -44,7 +45,9 @@ from vidgen_async.journal import (
     Evidence,
     Journal,
     MemoryJournal,
+    MustWait,
     Order,
+    OrderChanged,
     OrderRef,
     OrderState,
     Permission,
@@ -53,10 +56,10 @@ from vidgen_async.journal import (
 )
 from vidgen_async.transports import (
     BufferedResponse,
+    Connection,
     Delivery,
     DirectTransport,
     FakeTransport,
-    Probe,
     Request,
     Response,
     Transport,
@@ -66,17 +69,24 @@ from vidgen_async.transports import (
 from vidgen_async.types import Ratio, Resolution, Shard, TaskStatus, Turn
 
 
-class Counting:
+class Counting(Transport):
     """A transport of one's own."""
-
-    honours_gate = True
 
     def __init__(self, inner: Transport) -> None:
         self.inner = inner
         self.statuses: list[int] = []
 
-    async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
-        response = await self.inner.send(request, probe=probe)
+    async def send(self, request: Request) -> Response:
+        return await self._count(lambda: self.inner.send(request))
+
+    @asynccontextmanager
+    async def connect(self, request: Request) -> AsyncIterator[Connection]:
+        async with self.inner.connect(request) as connection:
+            assert_type(connection.is_ready, bool)
+            yield connection.with_send(lambda: self._count(connection.send))
+
+    async def _count(self, send: Callable[[], Awaitable[Response]]) -> Response:
+        response = await send()
         self.statuses.append(response.status)
         return response
 
@@ -103,11 +113,15 @@ class Watched:
     async def turn(self, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
         return await self.inner.turn(service, account, pacing, now)
 
-    async def begin(self, permission: Permission) -> Attempt | Order | Turn:
-        begun = await self.inner.begin(permission)
-        if isinstance(begun, Attempt):
-            assert_type(begun.deadline_at, datetime)
-        return begun
+    async def begin(self, permission: Permission) -> Attempt:
+        try:
+            return assert_type(await self.inner.begin(permission), Attempt)
+        except OrderChanged as answer:
+            assert_type(answer.order, Order)
+            raise
+        except MustWait as answer:
+            assert_type(answer.turn, Turn)
+            raise
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         return await self.inner.settle(ref, n, evidence)

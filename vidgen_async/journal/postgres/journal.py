@@ -12,7 +12,6 @@ from vidgen_async.errors import ConfigurationError, JournalError
 from vidgen_async.journal.postgres.schema import quoted_schema
 from vidgen_async.journal.sql.journal import SqlJournal, check_seconds
 from vidgen_async.journal.sql.queries import Database
-from vidgen_async.types.limits import Turn
 from vidgen_async.types.orders import Attempt, Evidence, Order, OrderRef, Permission
 
 try:
@@ -96,21 +95,20 @@ class PostgresJournal(SqlJournal[Connections]):
         """Whether the connection string contains a password."""
         return has_password(self._dsn)
 
-    async def begin(self, permission: Permission) -> Attempt | Order | Turn:
+    async def begin(self, permission: Permission) -> Attempt:
         self._check_process()
         with self._lock:
             self._begins += 1
         try:
             async with self._closed_again():
                 await self._submit(Connections.hold_session_lock)
-                begun = await super().begin(permission)
-                if isinstance(begun, Attempt):
-                    self._without_outcome.add((permission.ref, begun.n))
+                attempt = await super().begin(permission)
+                self._without_outcome.add((permission.ref, attempt.n))
+                return attempt
         finally:
             with self._lock:
                 self._begins -= 1
             self._release_session_lock()
-        return begun
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         order = await super().settle(ref, n, evidence)

@@ -13,7 +13,15 @@ from typing import Generic, TypeAlias, TypeVar
 from attrs import evolve
 
 from vidgen_async.errors import ConfigurationError, JournalError
-from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, is_in_shard, is_listed, unknown_order_error
+from vidgen_async.journal.base import (
+    RUNNING_PAGE,
+    MustWait,
+    OrderChanged,
+    RunningPage,
+    is_in_shard,
+    is_listed,
+    unknown_order_error,
+)
 from vidgen_async.journal.sql import queries
 from vidgen_async.journal.sql.queries import Database
 from vidgen_async.types.limits import Pacing, Turn
@@ -138,7 +146,7 @@ class SqlJournal(ABC, Generic[D]):
 
         return await self._write(operation, service, account)
 
-    async def begin(self, permission: Permission) -> Attempt | Order | Turn:
+    async def begin(self, permission: Permission) -> Attempt:
         ref = permission.ref
 
         def operation(db: Database) -> Attempt | Order | Turn:
@@ -156,7 +164,13 @@ class SqlJournal(ABC, Generic[D]):
             queries.store_stage(db, order.with_attempt(attempt))
             return attempt
 
-        return await self._write(operation, ref.service, ref.account)
+        begun = await self._write(operation, ref.service, ref.account)
+        # After the commit, which also records that a deadline has passed: an exception in it would undo that.
+        if isinstance(begun, Order):
+            raise OrderChanged(begun)
+        if isinstance(begun, Turn):
+            raise MustWait(begun)
+        return begun
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         def operation(db: Database) -> Order:

@@ -47,10 +47,9 @@ _RUNNERS = {"pytest_asyncio": "asyncio", "anyio.pytest_plugin": "anyio"}
 class TransportContract(ResponseTests, FailureTests):
     """Subclass it under a name that begins with ``Test``, and override one of its two methods.
 
-    Each test is one rule of the contract and makes its own transport, inside the running event loop. To pass fixtures
-    to ``make_transport``, set attributes in an autouse fixture of the subclass. A transport without
-    ``honours_gate = True`` is used as the client uses it, with the gate passed before ``send``; then its own evidence
-    is not tested.
+    Each test is one rule of the contract and makes its own transport, inside the running event loop; most hold for
+    ``send`` and for a create in two steps. To pass fixtures to ``make_transport``, set attributes in an autouse fixture
+    of the subclass.
     """
 
     pytestmark: ClassVar[list[pytest.MarkDecorator]] = [

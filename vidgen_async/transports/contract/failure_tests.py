@@ -1,4 +1,4 @@
-"""The rules of the contract about the gate, the evidence, failures, cancellation and closing."""
+"""The rules of the contract about creates, evidence, failures, cancellation and closing."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,16 +10,17 @@ import pytest
 from vidgen_async.errors import BodyError, TransportClosedError, TransportError
 from vidgen_async.transports.base import Response
 from vidgen_async.transports.contract.harness import (
+    CREATE,
     ContractTests,
     Harness,
-    RecordingProbe,
-    RefusingGateError,
+    bounded,
+    by_both_ways,
     check_errors,
     time_limit,
 )
-from vidgen_async.transports.contract.response_tests import METHODS, answer, probe_if, whole, with_and_without_probe
-from vidgen_async.transports.contract.service import FIRST, ReceivedRequest, Scenario
-from vidgen_async.types.http import Delivery, Phase, Probe, Request
+from vidgen_async.transports.contract.response_tests import METHODS, answer, whole
+from vidgen_async.transports.contract.service import FIRST, Scenario
+from vidgen_async.types.http import Delivery, Request
 
 #: Read timeouts in seconds: where nothing is ever received, and where the beginning of a response is received first.
 SHORT, LONGER = 0.05, 0.3
@@ -27,16 +28,15 @@ SHORT, LONGER = 0.05, 0.3
 LOST = (Scenario.DROPPED, Scenario.RESET, Scenario.HALF)
 
 
-def limit_for(path: str) -> float:
-    return SHORT if path == Scenario.SILENT else 60.0
+async def exchange(harness: Harness, request: Request) -> bytes:
+    async with harness.send(request) as response:
+        return await whole(response)
 
 
 @asynccontextmanager
-async def start_send(
-    harness: Harness, request: Request, probe: Probe | None = None
-) -> AsyncIterator[asyncio.Task[Response]]:
-    """A send that the service has received; it is cancelled when the block is left."""
-    sending = asyncio.create_task(harness.send(request, probe))
+async def start_send(harness: Harness, op: str) -> AsyncIterator[asyncio.Task[bytes]]:
+    """A send without a response, which the service has received; it is cancelled when the block is left."""
+    sending = asyncio.create_task(exchange(harness, harness.request(Scenario.SILENT, op=op)))
     try:
         async with time_limit("a request that is sent must reach the service"):
             while not harness.received and not sending.done():  # noqa: ASYNC110 - a user's harness sets no event
@@ -49,165 +49,139 @@ async def start_send(
         await asyncio.gather(sending, return_exceptions=True)
 
 
-async def failure(harness: Harness, request: Request, probe: Probe | None) -> TransportError:
-    """The error of a send that must fail; its evidence must be that of the probe."""
-    row = f"{request.method} {request.url.path}"
+async def failure(harness: Harness, path: str, op: str, method: str = "POST") -> TransportError:
+    """The error of a send that must fail."""
     error = None
     try:
-        await harness.send(request, probe)
+        await exchange(harness, harness.request(path, op=op, method=method, read=SHORT))
     except TransportError as raised:
         error = raised
     if error is None:
-        pytest.fail(f"{row}: a send without a response must raise a TransportError")
-    assert error.op == request.op, f"{row}: a TransportError names the operation"
-    if probe is not None and harness.honours_gate:
-        assert error.delivery == probe.delivery, f"{row}: the error and the probe say the same of the delivery"
+        pytest.fail(f"{method} {path}: a send without a response must raise a TransportError")
+    assert error.op == op, f"{method} {path}: a TransportError names the operation"
     return error
 
 
+async def check_nothing_was_sent(harness: Harness) -> None:
+    await harness.settle()
+    assert list(harness.received) == [], "before connection.send() nothing is sent"
+    async with time_limit("the connection of a create that was not sent must be closed"):
+        await harness.wait_for_connections()
+
+
 class FailureTests(ContractTests):
-    """What is known, raised and released when a send fails."""
+    """What is known, raised and released when a send fails, or a create is not sent."""
 
-    # -- gate and evidence ---------------------------------------------------------------------------------------------
+    # -- creates in two steps ------------------------------------------------------------------------------------------
 
-    async def test_the_gate_is_passed_once_and_before_the_service_receives_anything(self) -> None:
-        counts: list[int] = []
-
-        async def gate() -> None:
+    async def test_connect_sends_nothing_and_its_connection_sends_once(self) -> None:
+        async with self.harness() as harness, harness.connect(harness.request()) as connection:
             await harness.settle()
-            counts.append(len(harness.received))
-
-        async with self.harness() as harness:
-            await answer(harness, "/short", probe=Probe(gate=gate))
-            assert len(harness.received) == 1
-        assert counts == [0], "the gate is passed once, before the service has received anything"
-
-    async def test_what_the_gate_raises_is_raised_unchanged_and_nothing_is_sent(self) -> None:
-        async def gate() -> None:
-            raise error
-
-        error = RefusingGateError("the journal is gone")
-        probe = Probe(gate=gate)
-        async with self.harness() as harness:
-            with pytest.raises(RefusingGateError) as caught:
-                await harness.send(harness.request(), probe)
+            assert list(harness.received) == [], "connect() sends nothing"
+            assert connection.is_ready, "a connection that is open is ready"
+            async with await bounded(connection.send(), "send() must return or raise") as response:
+                assert await whole(response) == b"short"
+            with pytest.raises(RuntimeError):
+                await connection.send()
             await harness.settle()
-            assert (list(harness.received), probe.delivery) == ([], Delivery.NOT_SENT)
-        assert caught.value is error
+            assert len(harness.received) == 1, "a connection sends one request"
 
-    async def test_a_send_that_is_cancelled_at_the_gate_sends_nothing(self) -> None:
-        async def gate() -> None:
-            reached.set()
-            await asyncio.Event().wait()
-
-        reached = asyncio.Event()
-        probe = Probe(gate=gate)
+    async def test_what_is_raised_in_the_block_is_raised_unchanged_and_nothing_is_sent(self) -> None:
         async with self.harness() as harness:
-            sending = asyncio.create_task(harness.send(harness.request(), probe))
-            async with time_limit("the gate must be awaited"):
-                await reached.wait()
-            sending.cancel()
-            await cancelled(sending)
-            await harness.settle()
-            assert (list(harness.received), probe.delivery) == ([], Delivery.NOT_SENT)
-
-    async def test_evidence_only_grows(self) -> None:
-        async with self.harness() as harness:
-            for path in ("/short", Scenario.DROPPED, Scenario.SILENT, Scenario.REFUSED):
-                probe = RecordingProbe()
+            # None, and classes that a transport converts when the network raises them.
+            for error in (None, OSError("the journal is gone"), TimeoutError(), asyncio.CancelledError(), SystemExit()):
+                raised = None
                 try:
-                    async with await harness.send(harness.request(path, read=limit_for(path)), probe) as response:
-                        await whole(response)
-                except TransportError:
-                    assert path != "/short", "a response is not a failure"
-                deliveries = [*probe.deliveries, probe.delivery]
-                assert deliveries == sorted(deliveries, key=list(Delivery).index), f"{path}: evidence only grows"
+                    async with harness.connect(harness.request()):
+                        if error is not None:
+                            raise error
+                except BaseException as caught:  # noqa: BLE001 - compared below
+                    raised = caught
+                assert raised is error, "what is raised in the block is raised unchanged"
+                await check_nothing_was_sent(harness)
 
-    async def test_a_send_that_returns_has_recorded_that_it_was_answered(self) -> None:
-        probe = Probe()
-        async with self.harness() as harness, await harness.send(harness.request(Scenario.SLOW), probe):
-            if harness.honours_gate:
-                assert (probe.delivery, probe.phase) == (Delivery.ANSWERED, Phase.BODY)
+    async def test_a_create_that_is_cancelled_before_it_is_sent_sends_nothing(self) -> None:
+        async def connect() -> None:
+            async with harness.connect(harness.request()):
+                entered.set()
+                await asyncio.Event().wait()
+
+        async with self.harness() as harness:
+            for steps in (0, 1, 2, 3, 5, None):
+                entered = asyncio.Event()
+                creating = asyncio.create_task(connect())
+                async with time_limit("connect() must yield"):
+                    for _ in range(steps or 0):
+                        await asyncio.sleep(0)
+                    if steps is None:
+                        await entered.wait()
+                creating.cancel()
+                await cancelled(creating)
+                await check_nothing_was_sent(harness)
+
+    async def test_closing_ends_a_create_that_is_not_sent(self) -> None:
+        async with self.harness() as harness, harness.connect(harness.request()) as connection:
+            await close(harness)
+            if connection.is_ready:
+                with pytest.raises(TransportClosedError):
+                    await bounded(connection.send(), "send() must raise")
+            await check_nothing_was_sent(harness)
 
     # -- failures ------------------------------------------------------------------------------------------------------
 
-    @with_and_without_probe
-    async def test_a_refused_connection_is_a_transport_error_and_nothing_was_sent(self, is_probed: bool) -> None:
-        probe = probe_if(is_probed)
+    @by_both_ways
+    async def test_a_refused_connection_is_a_transport_error(self, op: str) -> None:
         async with self.harness() as harness:
-            error = await failure(harness, harness.request(Scenario.REFUSED), probe)
+            await failure(harness, Scenario.REFUSED, op)
             await harness.settle()
             assert Scenario.REFUSED not in [request.path for request in harness.received]
-            if probe is not None:
-                assert probe.delivery == harness.unsent, "without a connection, nothing was sent"
-                is_unsent = harness.unsent == Delivery.NOT_SENT
-                assert probe.is_proven_not_sent == is_unsent, "a failure to connect is recorded on the probe"
-                assert not harness.honours_gate or error.delivery == Delivery.NOT_SENT
 
-    async def test_with_a_probe_a_lost_connection_is_one_request_that_may_have_arrived(self) -> None:
+    @by_both_ways
+    async def test_a_lost_connection_is_one_request_that_may_have_arrived(self, op: str) -> None:
         async with self.harness() as harness:
-            for sent, (path, method) in enumerate(product(LOST, METHODS)):
-                probe = Probe()
-                await failure(harness, harness.request(path, method=method), probe)
+            for path, method in product(LOST, METHODS):
+                sent = len(harness.received)
+                error = await failure(harness, path, op, method)
                 await harness.settle()
                 got = [(request.method, request.path) for request in harness.received[sent:]]
-                assert got == [(method, path)], f"{method} {path}: one send is one request"
+                # A pool of connections may repeat what is idempotent and no create.
+                expected = [(method, path)] if op == CREATE or method == "POST" else got[:2]
+                assert got == expected, f"{method} {path}: one send is one request"
                 allowed = {Delivery.MAYBE_SENT, Delivery.ANSWERED} if path == Scenario.HALF else {Delivery.MAYBE_SENT}
-                assert probe.delivery in allowed, f"{method} {path}: the service may have received it"
+                assert error.delivery in allowed, f"{method} {path}: the service may have received it"
 
-    async def test_without_a_probe_a_lost_post_is_one_request_too(self) -> None:
-        async with self.harness() as harness:
-            for sent, path in enumerate(LOST):
-                error = await failure(harness, harness.request(path), None)
-                await harness.settle()
-                assert list(harness.received[sent:]) == [ReceivedRequest("POST", path, b"{}")], (
-                    f"{path}: one send is one request"
-                )
-                assert error.delivery != Delivery.NOT_SENT, f"{path}: the service may have received it"
-
-    async def test_without_a_probe_a_lost_get_is_a_transport_error(self) -> None:
-        async with self.harness() as harness:
-            for path in LOST:
-                await failure(harness, harness.request(path, method="GET"), None)
-
-    @with_and_without_probe
-    async def test_a_send_that_fails_leaves_no_connection_behind(self, is_probed: bool) -> None:
+    @by_both_ways
+    async def test_a_send_that_fails_leaves_no_connection_behind(self, op: str) -> None:
         async with self.harness() as harness:
             for path in (Scenario.GARBAGE, Scenario.SILENT):
-                probe = probe_if(is_probed)
-                await failure(harness, harness.request(path, read=limit_for(path)), probe)
+                error = await failure(harness, path, op)
+                assert error.delivery != Delivery.NOT_SENT, f"{path}: the service has received it"
                 async with time_limit(f"{path}: the connection of a send that failed must be closed"):
                     await harness.wait_for_open_requests()
-                assert probe is None or probe.delivery != Delivery.NOT_SENT, f"{path}: the service has received it"
 
-    @with_and_without_probe
-    async def test_a_cancelled_send_leaves_its_evidence_and_no_connection_behind(self, is_probed: bool) -> None:
-        probe = probe_if(is_probed)
-        async with self.harness() as harness, start_send(harness, harness.request(Scenario.SILENT), probe) as sending:
+    @by_both_ways
+    async def test_a_send_that_is_cancelled_leaves_no_connection_behind(self, op: str) -> None:
+        async with self.harness() as harness, start_send(harness, op) as sending:
             await harness.settle()
             sending.cancel()
             await cancelled(sending)
             async with time_limit("the connection of a send that was cancelled must be closed"):
                 await harness.wait_for_open_requests()
-        assert probe is None or probe.delivery == Delivery.MAYBE_SENT
 
     # -- incomplete bodies ---------------------------------------------------------------------------------------------
 
-    @with_and_without_probe
-    async def test_an_incomplete_body_is_a_body_error_with_what_was_received(self, is_probed: bool) -> None:
-        async with (
-            self.harness() as harness,
-            await harness.send(harness.request(Scenario.CUT), probe_if(is_probed)) as response,
-        ):
+    @by_both_ways
+    async def test_an_incomplete_body_is_a_body_error_with_what_was_received(self, op: str) -> None:
+        async with self.harness() as harness, harness.send(harness.request(Scenario.CUT, op=op)) as response:
             error, got = await broken_chunks(harness, response)
         assert (error.received, error.delivery) == (len(got), Delivery.ANSWERED)
         assert got == FIRST, "what was received is returned"
 
-    @with_and_without_probe
-    async def test_an_incomplete_body_that_is_read_is_a_body_error(self, is_probed: bool) -> None:
+    @by_both_ways
+    async def test_an_incomplete_body_that_is_read_is_a_body_error(self, op: str) -> None:
         async with self.harness() as harness:
             harness.resume()
-            async with await harness.send(harness.request(Scenario.CUT), probe_if(is_probed)) as response:
+            async with harness.send(harness.request(Scenario.CUT, op=op)) as response:
                 with pytest.raises(BodyError) as caught:
                     await whole(response)
         assert caught.value.delivery == Delivery.ANSWERED
@@ -215,7 +189,7 @@ class FailureTests(ContractTests):
 
     async def test_a_body_that_times_out_is_a_body_error(self) -> None:
         async with self.harness() as harness:
-            async with await harness.send(harness.request(Scenario.ENDLESS, read=LONGER)) as response:
+            async with harness.send(harness.request(Scenario.ENDLESS, read=LONGER)) as response:
                 error, got = await broken_chunks(harness, response)
             async with time_limit("the connection of a body that timed out must be closed"):
                 await harness.wait_for_open_requests()
@@ -223,30 +197,27 @@ class FailureTests(ContractTests):
 
     # -- closing -------------------------------------------------------------------------------------------------------
 
-    @with_and_without_probe
-    async def test_after_closing_a_send_is_refused(self, is_probed: bool) -> None:
-        probe = probe_if(is_probed)
+    @by_both_ways
+    async def test_after_closing_a_send_is_refused(self, op: str) -> None:
         async with self.harness() as harness:
             await close(harness)
             await close(harness)
-            error = await failure(harness, harness.request(), probe)
+            error = await failure(harness, "/short", op)
             await harness.settle()
             assert (type(error), error.delivery) == (TransportClosedError, Delivery.NOT_SENT)
             assert list(harness.received) == []
-            assert probe is None or probe.delivery == harness.unsent
 
-    @with_and_without_probe
-    async def test_closing_ends_the_kept_alive_connections(self, is_probed: bool) -> None:
+    @by_both_ways
+    async def test_closing_ends_the_kept_alive_connections(self, op: str) -> None:
         async with self.harness() as harness:
-            await answer(harness, "/short", probe=probe_if(is_probed))
+            await answer(harness, "/short", op=op)
             await close(harness)
             async with time_limit("closing the transport must close its connections"):
                 await harness.wait_for_connections()
 
-    @with_and_without_probe
-    async def test_closing_ends_the_sends_in_progress(self, is_probed: bool) -> None:
-        probe = probe_if(is_probed)
-        async with self.harness() as harness, start_send(harness, harness.request(Scenario.SILENT), probe) as sending:
+    @by_both_ways
+    async def test_closing_ends_the_sends_in_progress(self, op: str) -> None:
+        async with self.harness() as harness, start_send(harness, op) as sending:
             await close(harness)
             async with time_limit("a send in progress must end when its transport is closed"):
                 await asyncio.wait({sending})
@@ -255,12 +226,9 @@ class FailureTests(ContractTests):
             assert isinstance(error, TransportClosedError)
             assert error.delivery == Delivery.MAYBE_SENT, "the service has received it"
 
-    @with_and_without_probe
-    async def test_closing_ends_the_bodies_that_are_incomplete(self, is_probed: bool) -> None:
-        async with (
-            self.harness() as harness,
-            await harness.send(harness.request(Scenario.ENDLESS), probe_if(is_probed)) as response,
-        ):
+    @by_both_ways
+    async def test_closing_ends_the_bodies_that_are_incomplete(self, op: str) -> None:
+        async with self.harness() as harness, harness.send(harness.request(Scenario.ENDLESS, op=op)) as response:
             await close(harness)
             with pytest.raises(BodyError):
                 await whole(response)
@@ -271,7 +239,7 @@ async def close(harness: Harness) -> None:
         await harness.transport.aclose()
 
 
-async def cancelled(sending: asyncio.Task[Response]) -> None:
+async def cancelled(sending: "asyncio.Task[bytes] | asyncio.Task[None]") -> None:
     async with time_limit("a cancelled send must end"):
         await asyncio.wait({sending})
     assert sending.cancelled(), f"a cancelled send ends as cancelled: {sending}"

@@ -2,16 +2,24 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, contextmanager
+from typing import TypeVar
 
 import pytest
 from yarl import URL
 
 from vidgen_async.errors import CassetteError, TransportError
-from vidgen_async.transports.base import Response, Transport, capabilities_of
+from vidgen_async.transports.base import Connection, Response, Transport
 from vidgen_async.transports.contract.service import Pairs, ReceivedRequest, Scenario, Service
-from vidgen_async.types.http import BytesBody, Delivery, Phase, Probe, Request, Timeouts, make_headers
+from vidgen_async.types.http import BytesBody, Delivery, Request, Timeouts, make_headers
+
+T = TypeVar("T")
+
+#: The operation whose requests are sent in two steps, as the client does; those of all others by ``send``.
+CREATE = "videos.create"
+#: Runs a rule for both.
+by_both_ways = pytest.mark.parametrize("op", ["files.upload", CREATE], ids=["send", "connect"])
 
 #: Seconds after which something that must happen immediately counts as missing.
 TIME_LIMIT = 10.0
@@ -52,20 +60,11 @@ class Harness:
 
     # -- for the tests -------------------------------------------------------------------------------------------------
 
-    @property
-    def honours_gate(self) -> bool:
-        """Whether the transport passes the gate itself; otherwise it is passed before ``send``, as by the client."""
-        return capabilities_of(self.transport).honours_gate
-
-    @property
-    def unsent(self) -> Delivery:
-        """What a probe shows of a request that was never sent."""
-        return Delivery.NOT_SENT if self.honours_gate else Delivery.MAYBE_SENT
-
     def request(
         self,
         path: str = "/short",
         *,
+        op: str = CREATE,
         method: str = "POST",
         body: bytes = b"{}",
         headers: Pairs = (("Accept", "application/json"),),
@@ -73,7 +72,7 @@ class Harness:
     ) -> Request:
         """A request for the service; a GET has no body."""
         return Request(
-            op="videos.create",
+            op=op,
             method=method,
             url=self.url(path),
             headers=make_headers(headers),
@@ -81,13 +80,44 @@ class Harness:
             timeouts=Timeouts(read=read),
         )
 
-    async def send(self, request: Request, probe: Probe | None = None) -> Response:
-        """Send as the client does; fail the test when the transport hangs or raises an exception of another class."""
-        if probe is not None and not self.honours_gate:
-            await probe.pass_gate()
-        with check_errors(is_gate_passed=probe is not None and not self.honours_gate):
-            async with time_limit(f"send() for {request.url.path} must return or raise"):
-                return await self.transport.send(request, probe=probe)
+    @asynccontextmanager
+    async def connect(self, request: Request) -> AsyncIterator[Connection]:
+        """Connect; fail the test when the transport hangs, or raises what it must not raise."""
+        block = self.transport.connect(request)
+        what = f"connect() for {request.url.path} must"
+
+        async def leave(*raised: object) -> bool | None:
+            async with time_limit(f"{what} end when its block is left"):
+                return await block.__aexit__(*raised)  # type: ignore[arg-type]
+
+        async with AsyncExitStack() as stack:
+            try:
+                connection = await bounded(block.__aenter__(), f"{what} yield or raise")
+            except TransportError as error:
+                if error.delivery != Delivery.NOT_SENT:
+                    pytest.fail(f"{what} send nothing, and its errors state that")
+                raise
+            stack.push_async_exit(leave)
+            assert isinstance(connection, Connection), f"{what} yield a Connection"
+            yield connection
+
+    @asynccontextmanager
+    async def send(self, request: Request) -> AsyncIterator[Response]:
+        """Send as the client does, a create in two steps; fail the test as above. The block is that of the response."""
+        async with AsyncExitStack() as stack:
+            if request.op == CREATE:
+                sent = (await stack.enter_async_context(self.connect(request))).send()
+            else:
+                sent = self.transport.send(request)
+            response = await bounded(sent, f"send() for {request.url.path} must return or raise")
+            yield await stack.enter_async_context(response)
+
+
+async def bounded(work: Awaitable[T], claim: str) -> T:
+    """Await what a transport does; fail with this claim when it takes too long."""
+    with check_errors():
+        async with time_limit(claim):
+            return await work
 
 
 @asynccontextmanager
@@ -104,36 +134,15 @@ async def time_limit(claim: str) -> AsyncIterator[None]:
 
 
 @contextmanager
-def check_errors(*, is_gate_passed: bool = False) -> Iterator[None]:
-    """Fail when the transport raises anything other than TransportError, CassetteError, CancelledError, and what the
-    gate raised."""
+def check_errors() -> Iterator[None]:
+    """Fail when the transport raises anything other than TransportError, CassetteError and CancelledError."""
     try:
         yield
-    except (TransportError, CassetteError, RefusingGateError):
+    except (TransportError, CassetteError):
         raise
     except Exception as error:
         message = f"the transport raised {type(error).__name__} instead of a TransportError: {error}"
-        if is_gate_passed and isinstance(error, RuntimeError):
-            message += " (a transport that passes its probe on must declare honours_gate = True)"
         raise AssertionError(message) from error
-
-
-class RefusingGateError(OSError):
-    """What a gate raises here: of a class that a transport converts when the network raises it."""
-
-
-class RecordingProbe(Probe):
-    """Records each evidence of delivery, in order."""
-
-    __slots__ = ("deliveries",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.deliveries = [self.delivery]
-
-    def learn(self, delivery: Delivery, phase: Phase | None = None) -> None:
-        super().learn(delivery, phase)
-        self.deliveries.append(self.delivery)
 
 
 class _Loopback(Service, Harness):

@@ -49,6 +49,11 @@ class StreamedBody:
         head, self._rest = self._rest[:CHUNK], self._rest[CHUNK:]
         return bytes(head)
 
+    @property
+    def is_read(self) -> bool:
+        """Whether the whole body was read, and so is written after the present chunk."""
+        return not self._left and not self._rest
+
     async def _next(self) -> bytes | None:
         self._is_busy = True
         try:

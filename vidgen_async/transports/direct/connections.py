@@ -15,7 +15,7 @@ import select
 import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, Protocol
 
 import aiohttp
@@ -99,6 +99,25 @@ def may_bypass(session: aiohttp.ClientSession) -> bool:
         and (current.__init__, current.request, current._request) == _METHODS  # noqa: SLF001 - as above
         and type(session) is _SESSION
         and not session.trace_configs
+    )
+
+
+@lru_cache(maxsize=16)
+def _is_own(method: Callable[..., object]) -> bool:
+    """Whether it is a function of aiohttp, or a wrapper around one that names it by ``__wrapped__``."""
+    origin = getattr(inspect.unwrap(method), "__globals__", None)
+    return origin is vars(aiohttp.client) or origin is vars(aiohttp.connector)
+
+
+def may_hold() -> bool:
+    """Whether aiohttp's own code sends the requests of sessions, so that its signals are sent: it was not replaced, as
+    fakes of services do; agents for monitoring wrap it."""
+    return (
+        aiohttp.ClientSession is _SESSION
+        and _is_own(_SESSION.request)
+        and _is_own(_SESSION._request)  # noqa: SLF001 - fakes of services replace it
+        and _is_own(GuardedConnector.connect)
+        and _is_own(GuardedConnector._create_connection)  # noqa: SLF001 - as above
     )
 
 
@@ -341,8 +360,7 @@ class PlainReads:
             protocol.set_response_params(read_until_eof=True, read_timeout=self._read_timeout, **HEADER_LIMITS)
             transport = protocol.transport
             if transport is None or transport.is_closing():
-                message = "Cannot write to closing transport"
-                raise aiohttp.ClientConnectionResetError(message)
+                raise aiohttp.ClientConnectionResetError("Cannot write to closing transport")
             transport.write(b"GET " + url.raw_path_qs.encode() + self._rest_of_head)
             protocol.start_timeouts(deadline)
             while True:

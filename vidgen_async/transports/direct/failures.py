@@ -1,4 +1,5 @@
-"""Errors of the network as one sentence each. The evidence is that of the probe, never guessed from a class."""
+"""Errors of the network as one sentence each. What they say of the delivery is the progress of the send, as aiohttp's
+signals show it; it is never guessed from a class."""
 
 import errno
 import json
@@ -6,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import aiohttp
+from attrs import mutable
 from yarl import URL
 
 from vidgen_async.errors import (
@@ -18,13 +20,21 @@ from vidgen_async.errors import (
 )
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import excerpt, hide_secrets
-from vidgen_async.types.http import CHUNK, BytesBody, Delivery, Phase, Probe, Request
+from vidgen_async.types.http import CHUNK, BytesBody, Delivery, Phase, Request
 
 _DELIVERY_TEXT = {
     Delivery.NOT_SENT: "no byte of the request was sent",
     Delivery.MAYBE_SENT: "the service may have received the request",
     Delivery.ANSWERED: "the service had begun its response",
 }
+
+
+@mutable
+class Progress:
+    """How far the send of a create has got."""
+
+    delivery: Delivery = Delivery.NOT_SENT
+    phase: Phase = Phase.BUILD
 
 
 def secrets_of(request: Request, proxy: URL | None = None) -> KnownValues | None:
@@ -68,36 +78,38 @@ def where(request: Request) -> str:
 def unsendable(request: Request, problem: str, error: Exception | None = None) -> TransportError:
     """The request cannot be made; it never reached the network."""
     cause = showable(error, KnownValues())
-    return _make_error(TransportError, f"the request cannot be sent: {problem}", request, Probe(), Phase.BUILD, cause)
+    return _make_error(
+        TransportError, f"the request cannot be sent: {problem}", request, Progress(), Phase.BUILD, cause
+    )
 
 
 def explain(
     error: Exception,
     request: Request,
-    probe: Probe | None,
+    progress: Progress | None,
     proxy: URL | None = None,
     *,
     is_connection_reused: bool = False,
 ) -> TransportError:
-    """The TransportError for what aiohttp raised. Without a probe (a read) nothing is claimed about delivery."""
-    explained = _explain(error, request, probe, proxy)
+    """The TransportError for what aiohttp raised. Without a progress (a read) nothing is claimed about delivery."""
+    explained = _explain(error, request, progress, proxy)
     if is_connection_reused and isinstance(explained, ConnectionLostError):
         # Where a part of a response was received, aiohttp's message is what it had parsed of it.
         explained.is_reused = isinstance(getattr(error, "message", ""), str)
     return explained
 
 
-def _explain(error: Exception, request: Request, probe: Probe | None, proxy: URL | None) -> TransportError:
+def _explain(error: Exception, request: Request, progress: Progress | None, proxy: URL | None) -> TransportError:
     known = secrets_of(request, proxy)
     cause = showable(error, known)
     if (what := _connect_failure(error, request, known)) is not None:
         phase = Phase.DNS if isinstance(error, aiohttp.ClientConnectorDNSError) else Phase.CONNECT
-        return _make_error(ConnectError, what, request, probe, phase, cause)
+        return _make_error(ConnectError, what, request, progress, phase, cause)
     host = where(request)
-    if probe is not None and probe.delivery is Delivery.NOT_SENT:
+    if progress is not None and progress.delivery is Delivery.NOT_SENT:
         # A proxy that closed the connection or sent no HTTP, a socket that failed in the TLS handshake …
         what = f"connection to {host} failed ({reason(error, known)})"
-        return _make_error(ConnectError, what, request, probe, Phase.CONNECT, cause)
+        return _make_error(ConnectError, what, request, progress, Phase.CONNECT, cause)
     kind: type[TransportError] = ConnectionLostError
     phase = Phase.WAIT
     match error:
@@ -112,30 +124,35 @@ def _explain(error: Exception, request: Request, probe: Probe | None, proxy: URL
             what = f"{host} closed the connection without a response"
         case _:
             what = f"the connection to {host} was lost before a response was received ({reason(error, known)})"
-    return _make_error(kind, what, request, probe, phase, cause)
+    return _make_error(kind, what, request, progress, phase, cause)
 
 
-def body_failed(error: Exception, request: Request, probe: Probe | None) -> TransportError:
+def body_failed(error: Exception, request: Request, progress: Progress | None) -> TransportError:
     """The request's own body raised ``error`` while it was being sent."""
     what = f"the body of the request could not be read ({excerpt(str(error)) or type(error).__name__})"
-    return _make_error(TransportError, what, request, probe, Phase.SEND, showable(error, KnownValues()))
+    return _make_error(TransportError, what, request, progress, Phase.SEND, showable(error, KnownValues()))
 
 
 def closed(
     request: Request,
-    probe: Probe | None,
+    progress: Progress | None,
     error: BaseException | None = None,
     *,
     what: str = "the transport was closed",
 ) -> TransportError:
     """The transport (or the session that it was given) was closed before or during the request."""
-    return _make_error(TransportClosedError, what, request, probe, Phase.WAIT, showable(error, secrets_of(request)))
+    return _make_error(TransportClosedError, what, request, progress, Phase.WAIT, showable(error, secrets_of(request)))
 
 
-def upload_stalled(request: Request, probe: Probe | None, error: Exception) -> TransportError:
+def cancelled(request: Request, progress: Progress) -> TransportError:
+    """The create was cancelled while it connected."""
+    return _make_error(TransportError, "it was cancelled", request, progress, progress.phase, None)
+
+
+def upload_stalled(request: Request, progress: Progress | None, error: Exception) -> TransportError:
     """The service stopped reading the body."""
     what = f"{where(request)} read no more of the body {within(request.timeouts.read)}"
-    return _make_error(ResponseTimeoutError, what, request, probe, Phase.SEND, showable(error, secrets_of(request)))
+    return _make_error(ResponseTimeoutError, what, request, progress, Phase.SEND, showable(error, secrets_of(request)))
 
 
 def showable(error: BaseException | None, known: KnownValues | None) -> BaseException | None:
@@ -176,14 +193,17 @@ def _make_error(
     kind: type[TransportError],
     what: str,
     request: Request,
-    probe: Probe | None,
+    progress: Progress | None,
     phase: Phase,
     cause: BaseException | None,
 ) -> TransportError:
-    delivery = Delivery.MAYBE_SENT if probe is None else probe.delivery
-    fate = "" if probe is None else f"; {_DELIVERY_TEXT[delivery]}"
+    delivery = Delivery.MAYBE_SENT if progress is None else progress.delivery
+    fate = "" if progress is None else f"; {_DELIVERY_TEXT[delivery]}"
     failure = kind(
-        f"{request.op}: {what}{fate}", delivery=delivery, phase=phase if probe is None else probe.phase, op=request.op
+        f"{request.op}: {what}{fate}",
+        delivery=delivery,
+        phase=phase if progress is None else progress.phase,
+        op=request.op,
     )
     failure.__cause__ = cause
     return failure

@@ -1,8 +1,8 @@
-"""One send: the arguments for aiohttp, the gate with the evidence of what was sent, and the abort.
+"""One send: the arguments for aiohttp, its progress, and the abort.
 
 aiohttp's exception classes do not show whether bytes were sent; its trace signals do. ``on_request_headers_sent`` is
-awaited when the connection is ready and before the first byte is even assembled: waiting there holds the request back,
-and raising there closes the connection with nothing sent. *Not sent* is concluded only from a signal of the connect
+awaited when the connection is ready and before the first byte is even assembled: a create waits there until it is
+released, and is closed with nothing sent if it is cancelled. *Not sent* is concluded only from a signal of the connect
 phase of the same call; a patched session that sends no signals proves nothing.
 """
 
@@ -21,7 +21,7 @@ from vidgen_async.errors import TransportError
 from vidgen_async.redaction.messages import hide_secrets
 from vidgen_async.transports.direct import failures
 from vidgen_async.transports.direct.bodies import StreamedBody
-from vidgen_async.types.http import CHUNK, Body, Delivery, Phase, Probe, Request
+from vidgen_async.types.http import CHUNK, Body, BytesBody, Delivery, Phase, Request
 
 if TYPE_CHECKING:
     from vidgen_async.transports.direct.connections import GuardedProtocol
@@ -45,20 +45,12 @@ _CONNECT_SIGNALS = {
 }
 
 
-class _CarriedError(Exception):
-    """Carries an exception through aiohttp."""
+class NoRetryError(Exception):
+    """Carries a lost connection through aiohttp, which would silently resend GET, PUT, DELETE …"""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
         self.error = error
-
-
-class GateError(_CarriedError):
-    """Carries what the gate raised: aiohttp would wrap an OSError, and repeat some requests."""
-
-
-class NoRetryError(_CarriedError):
-    """Carries a lost connection: aiohttp would silently resend GET, PUT, DELETE …"""
 
 
 # -- the arguments for aiohttp -----------------------------------------------------------------------------------------
@@ -147,9 +139,11 @@ async def send_only_once(request: aiohttp.ClientRequest, handler: aiohttp.Client
 class PendingSend:
     """A send in progress: its body, its connection, and how it is aborted."""
 
-    def __init__(self, request: Request, probe: Probe | None, options: RequestOptions, proxy: URL | None) -> None:
+    progress: failures.Progress | None = None
+    """How far it has got; None for a read, of which nothing is claimed."""
+
+    def __init__(self, request: Request, options: RequestOptions, proxy: URL | None) -> None:
         self.request = request
-        self.probe = probe
         self.proxy = proxy
         self._options = options
         self.stop = asyncio.timeout(None)
@@ -178,6 +172,8 @@ class PendingSend:
     async def _open_body(self, body: Body) -> bytes | StreamedBody:
         """A small body as bytes; a larger one to be streamed."""
         try:
+            if isinstance(body, BytesBody) and len(body.data) <= CHUNK:
+                return body.data
             if body.length <= CHUNK:
                 return b"".join([piece async for piece in body.open()])
             self.upload = StreamedBody(body, self.stop, self.request.timeouts.read)
@@ -192,13 +188,13 @@ class PendingSend:
     def explain(self, error: Exception) -> TransportError:
         """The TransportError for what aiohttp raised."""
         if self.is_aborted:
-            return failures.closed(self.request, self.probe, error)
+            return failures.closed(self.request, self.progress, error)
         if self.stop.expired():
-            return failures.upload_stalled(self.request, self.probe, error)
+            return failures.upload_stalled(self.request, self.progress, error)
         if self.upload is not None and self.upload.error is not None:
-            return failures.body_failed(self.upload.error, self.request, self.probe)
+            return failures.body_failed(self.upload.error, self.request, self.progress)
         is_reused = self.is_pooled and self.connection is None
-        return failures.explain(error, self.request, self.probe, self.proxy, is_connection_reused=is_reused)
+        return failures.explain(error, self.request, self.progress, self.proxy, is_connection_reused=is_reused)
 
     def abort(self) -> None:
         self.is_aborted = True
@@ -209,59 +205,67 @@ class PendingSend:
             self.stop.reschedule(asyncio.get_running_loop().time())
 
 
-# -- the evidence and the gate -----------------------------------------------------------------------------------------
+# -- the send of a create ----------------------------------------------------------------------------------------------
 
 
-class SendEvidence:
-    """Records what the signals of one send show, at once, on its probe."""
+class PendingCreate(PendingSend):
+    """The send of a create, which waits before its first byte until it is released."""
 
-    def __init__(self, pending: PendingSend, probe: Probe) -> None:
-        self._pending = pending
-        self._probe = probe
-        self._unwritten = 0 if pending.request.body is None else pending.request.body.length
-        self._is_seen = False
+    progress: failures.Progress
+
+    def __init__(self, request: Request, options: RequestOptions, proxy: URL | None) -> None:
+        super().__init__(request, options, proxy)
+        self.progress = failures.Progress()
+        self.is_held = asyncio.Event()
+        """The connection is ready, or the send has ended."""
+        self.is_released = asyncio.Event()
+        """The request may be sent."""
+        self._is_begun = False
+        """The request was sent, or began to be sent."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the request can be sent, or was, since aiohttp did not send its signals: False only if it was held
+        back and its connection was closed since, or data was received on it."""
+        is_open = self.connection is None or (self.connection.is_connected() and not self.connection.has_received)
+        return self.progress.delivery is not Delivery.NOT_SENT or (is_open and not self.is_aborted)
+
+    def end(self, sending: asyncio.Task[Any]) -> None:
+        """The send has ended."""
+        self.is_held.set()
+        if not sending.cancelled():
+            sending.exception()  # asyncio logs none that nobody awaits, where a block is never left
 
     def reach(self, phase: Phase) -> None:
         """A signal of the connect phase."""
-        self._is_seen = True
-        if self._probe.delivery is Delivery.NOT_SENT:
-            self._probe.phase = phase
+        if not self._is_begun:
+            self.progress.delivery, self.progress.phase = Delivery.NOT_SENT, phase
 
-    async def pass_gate(self) -> None:
+    async def hold(self) -> None:
         """The connection is ready and nothing was sent. Return when the request may be sent."""
-        self._is_seen = True
-        self._check_connection()
-        try:
-            await self._probe.pass_gate()
-        except Exception as error:
-            raise GateError(error) from error
-        self._check_connection()
-        self.write(0)
-
-    def _check_connection(self) -> None:
-        """Data received before the request is not its response; and nothing can be sent on a closed connection."""
-        connection = self._pending.connection
-        if connection is not None and (connection.has_received or not connection.is_connected()):
+        if not self._is_begun:
+            self.progress.delivery = Delivery.NOT_SENT
+            self.is_held.set()
+            await self.is_released.wait()
+        if self._is_begun:  # a wrapper around aiohttp repeats the request
+            message = "the same request was about to be sent again"
+            raise NoRetryError(aiohttp.ClientConnectionError(message))
+        is_ready, self._is_begun = self.is_ready, True
+        self.progress.delivery = Delivery.MAYBE_SENT
+        self.progress.phase = Phase.WAIT if self.upload is None else Phase.SEND
+        if not is_ready:  # what was received is not the response, and nothing can be sent on a closed connection
             message = "it was closed, or data was received on it, before the request"
             raise NoRetryError(aiohttp.ServerDisconnectedError(message))
 
-    def write(self, size: int) -> None:
-        """``size`` more bytes of the body are about to be written."""
-        self._unwritten -= size
-        # A response can be received while the body is still being sent; then the probe is in a later phase.
-        if self._unwritten <= 0 and self._probe.delivery is Delivery.MAYBE_SENT:
-            self._probe.phase = Phase.WAIT
-
-    def record_failure(self) -> None:
-        """The send failed or was cancelled inside aiohttp: without a signal, nothing is proven."""
-        if self._is_seen:
-            self._probe.record_not_sent(self._probe.phase)
-        else:
-            self._probe.learn(Delivery.MAYBE_SENT)
+    def write_chunk(self) -> None:
+        """A chunk of the body is about to be written."""
+        # A response can be received while the body is still being sent; then the send is in a later phase.
+        if self.upload is not None and self.upload.is_read and self.progress.delivery is Delivery.MAYBE_SENT:
+            self.progress.phase = Phase.WAIT
 
 
 def make_trace() -> aiohttp.TraceConfig:
-    """Signals for the :class:`SendEvidence` that is passed as ``trace_request_ctx``."""
+    """Signals for the :class:`PendingCreate` that is passed as ``trace_request_ctx``."""
     trace = aiohttp.TraceConfig()
     for signal, phase in _CONNECT_SIGNALS.items():
         getattr(trace, signal).append(partial(_on_connect_signal, phase))
@@ -275,8 +279,8 @@ async def _on_connect_signal(phase: Phase, session: object, context: SimpleNames
 
 
 async def _on_headers(session: object, context: SimpleNamespace, params: object) -> None:
-    await context.trace_request_ctx.pass_gate()
+    await context.trace_request_ctx.hold()
 
 
-async def _on_chunk(session: object, context: SimpleNamespace, params: aiohttp.TraceRequestChunkSentParams) -> None:
-    context.trace_request_ctx.write(len(params.chunk))
+async def _on_chunk(session: object, context: SimpleNamespace, params: object) -> None:
+    context.trace_request_ctx.write_chunk()

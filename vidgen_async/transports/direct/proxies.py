@@ -28,8 +28,7 @@ def proxy_url(value: str | URL, setting: str, advice: str = "") -> URL:
     url = _parsed(value)
     problem = "is not a URL (a user name or password in it must be percent-encoded)" if url is None else _problem(url)
     if url is None or problem:
-        message = f"{setting} {problem}{advice}"
-        raise ConfigurationError(message)
+        raise ConfigurationError(f"{setting} {problem}{advice}")
     return url
 
 

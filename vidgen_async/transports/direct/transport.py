@@ -3,8 +3,8 @@
 import asyncio
 import os
 import ssl as tls
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 from weakref import WeakSet
@@ -12,7 +12,9 @@ from weakref import WeakSet
 import aiohttp
 from yarl import URL
 
+from vidgen_async.clock import wait_for_end
 from vidgen_async.errors import ClientStateError, ConfigurationError, TransportError
+from vidgen_async.transports.base import Connection, Transport
 from vidgen_async.transports.direct import failures
 from vidgen_async.transports.direct.bodies import DirectResponse
 from vidgen_async.transports.direct.connections import (
@@ -21,13 +23,13 @@ from vidgen_async.transports.direct.connections import (
     GuardedConnector,
     PlainReads,
     may_bypass,
+    may_hold,
 )
 from vidgen_async.transports.direct.pending_send import (
-    GateError,
     NoRetryError,
+    PendingCreate,
     PendingSend,
     RequestOptions,
-    SendEvidence,
     check_target,
     is_path_valid,
     make_trace,
@@ -35,13 +37,16 @@ from vidgen_async.transports.direct.pending_send import (
     send_only_once,
 )
 from vidgen_async.transports.direct.proxies import EnvironmentProxies, proxy_url
-from vidgen_async.types.http import Delivery, Phase, Probe, Request
+from vidgen_async.types.http import Delivery, Phase, Request
 
 #: Seconds for which an idle connection of the pool of polls is kept: longer than the polling interval, since a new TLS
 #: connection takes ten times the CPU time of a poll. A poll whose connection the service had closed is sent once more.
 _POLLS_KEPT_ALIVE = 90.0
 
-#: Seconds for which aborted sends are awaited: the gate of a caller may not end when it is cancelled.
+#: The operation whose requests use connections of their own.
+_CREATE = "videos.create"
+
+#: Seconds for which aborted sends are awaited: the body of a caller may not end when it is cancelled.
 _ABORT_TIMEOUT = 5.0
 
 
@@ -52,17 +57,16 @@ class _NoCookies(aiohttp.DummyCookieJar):
         pass
 
 
-class DirectTransport:
+class DirectTransport(Transport):
     """Sends requests over the network. Nothing is opened before the first send.
 
-    A send **with a probe** (a create) uses a new connection in a private session: no limit on their number, no cookies,
-    no retry; its gate is awaited when the connection is ready. A send **without** one (reads, uploads) uses a pool of
-    kept-alive connections, also without a retry; polls, other reads and videos have separate pools, so that none waits
-    for another. With ``session``, all of these share its pool instead, and aiohttp may resend a GET whose connection
-    was lost.
+    A **create** uses a new connection in a private session: no limit on their number, no cookies, no retry. ``connect``
+    raises only with proof that nothing was sent. **Other requests** use a pool of kept-alive connections, also without
+    a retry; polls, other reads and videos have separate pools, so that none waits for another. With ``session``, all of
+    these share its pool instead, and aiohttp may resend a GET whose connection was lost.
 
     Args:
-        session: Its connections, with its certificates and proxy, are used by the sends without a probe. It is never
+        session: Its connections, with its certificates and proxy, are used by all requests but creates. It is never
             closed here, and its own headers, cookies, credentials and middlewares do not change the requests. Creates
             never use it: the arguments below that they need must be given, too.
         max_connections: The size of the pool of polls, and of the pool of other reads.
@@ -73,7 +77,6 @@ class DirectTransport:
         ssl: An ``SSLContext``, an ``aiohttp.Fingerprint``, or False to disable the verification of certificates.
     """
 
-    honours_gate = True
     user_agent = f"aiohttp/{aiohttp.__version__}"
 
     def __init__(
@@ -91,13 +94,13 @@ class DirectTransport:
             raise ConfigurationError(message)
         for name, limit in (("max_connections", max_connections), ("max_streams", max_streams)):
             if not isinstance(limit, int) or limit < 1:
-                message = f"{name} must be a whole number above 0: {limit!r}"
-                raise ConfigurationError(message)
+                raise ConfigurationError(f"{name} must be a whole number above 0: {limit!r}")
         self._proxy = None if proxy is None else proxy_url(proxy, "proxy")
         self._session = session
         self._max_connections = max_connections
         self._max_streams = max_streams
-        self._environment = EnvironmentProxies.read(trust_env=trust_env) if proxy is None else None
+        environment = EnvironmentProxies.read(trust_env=trust_env)
+        self._environment = environment if proxy is None and environment.proxies else None
         self._ssl = ssl
         self._pools: dict[tuple[str, bool], aiohttp.ClientSession] = {}
         """By the pool that a request names (or ``creates``), and by whether it needs a new connection."""
@@ -112,42 +115,46 @@ class DirectTransport:
         self._responses: WeakSet[DirectResponse] = WeakSet()
         self._idle = asyncio.Event()
 
-    async def send(self, request: Request, *, probe: Probe | None = None) -> DirectResponse:
+    async def send(self, request: Request) -> DirectResponse:
         """Send one request; return when the status line and the headers have been received.
 
         When it is cancelled, it closes the connection; data that was already passed to the operating system (a few
-        chunks of 64 KiB at most) may still be sent, and the probe shows this.
+        chunks of 64 KiB at most) may still be sent.
 
         Raises:
             TransportError: With the evidence.
             ClientStateError: On another event loop or in a forked child process.
-            Exception: What the gate raised, unchanged.
         """
-        try:
-            self._check_state(request, probe)
-            if (reads := self._plain_reads_of(request, probe)) is None:
-                pending = PendingSend(request, probe, self._options_of(request), self._proxy_of(request, probe))
-        except Exception:
-            (probe or Probe()).record_not_sent(Phase.BUILD)
-            raise
-        if reads is not None:
+        self._check_state(request)
+        if request.op == _CREATE:
+            create = self._make_create(request)
+            create.is_released.set()
+            return await self._exchange(create)
+        if (reads := self._plain_reads_of(request)) is not None:
             return await self._read_plainly(request, reads)
-        self._pending.add(pending)
-        outcome: DirectResponse | Exception | None = None
+        return await self._exchange(PendingSend(request, self._options_of(request), self._proxy_of(request)))
+
+    @asynccontextmanager
+    async def connect(self, request: Request) -> AsyncIterator[Connection]:
+        """Connect, and hold the request back before its first byte. Where aiohttp or :meth:`send` was replaced, as
+        fakes of services do, nothing is done before ``connection.send()``.
+
+        Raises:
+            TransportError: Nothing was sent.
+            ClientStateError: On another event loop or in a forked child process; nothing was sent.
+        """
+        if DirectTransport.send is not _SEND or "send" in vars(self) or not may_hold():
+            yield Connection(partial(self.send, request))
+            return
+        self._check_state(request)
+        create = self._make_create(request)
+        sending = asyncio.create_task(self._exchange(create), name="create")
+        sending.add_done_callback(create.end)
         try:
-            outcome = await self._attempt(pending)
+            await _wait_until_held(create, sending)
+            yield Connection(partial(_release, create, sending), is_ready=lambda: create.is_ready)
         finally:
-            if pending.upload is not None and not isinstance(outcome, DirectResponse):
-                await pending.upload.aclose()
-            self._pending.discard(pending)
-            self._check_idle()
-        if isinstance(outcome, DirectResponse):
-            return outcome
-        try:
-            # Outside of any except block, so that the gate's exception keeps its own cause and context.
-            raise outcome
-        finally:
-            del outcome
+            await _end(sending)
 
     async def aclose(self) -> None:
         """Refuse further sends, and abort those in progress: sends raise TransportClosedError, reads of open responses
@@ -160,8 +167,7 @@ class DirectTransport:
             # The parent process has the same sockets: closing them here would end the parent's connections.
             return
         if loop is not asyncio.get_running_loop() and not loop.is_closed():
-            message = "the transport must be closed on the event loop on which it was used"
-            raise ClientStateError(message)
+            raise ClientStateError("the transport must be closed on the event loop on which it was used")
         if not loop.is_closed():
             for pending in self._pending:
                 pending.abort()
@@ -186,7 +192,7 @@ class DirectTransport:
                 async with asyncio.timeout(_ABORT_TIMEOUT):
                     await self._idle.wait()
 
-    def _check_state(self, request: Request, probe: Probe | None) -> None:
+    def _check_state(self, request: Request) -> None:
         here = (os.getpid(), asyncio.get_running_loop())
         if self._owner is None and not self._is_closed:
             self._owner = here
@@ -194,15 +200,20 @@ class DirectTransport:
             message = f"{request.op}: this process is a fork of the one that used the transport; make a new one there"
             raise ClientStateError(message)
         if self._is_closed:
-            raise failures.closed(request, Probe())
-        if self._is_session_closed(probe):
-            raise failures.closed(request, Probe(), what="the session that was given to the transport is closed")
+            raise failures.closed(request, failures.Progress())
+        if request.op != _CREATE and self._is_session_closed():
+            raise failures.closed(
+                request, failures.Progress(), what="the session that was given to the transport is closed"
+            )
         if self._owner is not None and self._owner[1] is not here[1]:
             message = f"{request.op}: the transport was used on another event loop; make a new one for this loop"
             raise ClientStateError(message)
 
-    def _is_session_closed(self, probe: Probe | None) -> bool:
-        return probe is None and self._session is not None and self._session.closed
+    def _is_session_closed(self) -> bool:
+        return self._session is not None and self._session.closed
+
+    def _make_create(self, request: Request) -> PendingCreate:
+        return PendingCreate(request, self._options_of(request), self._proxy_of(request))
 
     def _options_of(self, request: Request) -> RequestOptions:
         check_target(request)
@@ -213,31 +224,45 @@ class DirectTransport:
 
     # -- one send ----------------------------------------------------------------------------------------------------
 
-    async def _attempt(self, pending: PendingSend) -> DirectResponse | Exception:
-        """The response, or the exception to raise."""
-        request, probe = pending.request, pending.probe
+    async def _exchange(self, pending: PendingSend) -> DirectResponse:
+        if self._is_closed:  # before the task of a create has started
+            raise failures.closed(pending.request, failures.Progress())
+        is_answered = False
+        self._pending.add(pending)
         current = CURRENT_SEND.set(pending)
         try:
             async with pending.stop:
-                answer = await (self._read(pending) if probe is None else self._create(pending, probe))
+                answer = await (self._create(pending) if isinstance(pending, PendingCreate) else self._read(pending))
+            is_answered = True
+            return self._respond(pending, answer)
         except asyncio.CancelledError:
             # aiohttp cancels the sends that wait for a connection when the session is closed.
-            if self._is_session_closed(probe) and pending.is_cancelled_by_aiohttp():
-                return failures.closed(request, probe, what="the session that was given to the transport was closed")
-            raise
-        except GateError as refused:
-            return refused.error
+            if pending.progress is not None or not self._is_session_closed() or not pending.is_cancelled_by_aiohttp():
+                raise
+            what = "the session that was given to the transport was closed"
+            failure = failures.closed(pending.request, None, what=what)
         except TransportError as error:
-            return error
-        except NoRetryError as broken:
-            return pending.explain(broken.error)
+            failure = error
+        except NoRetryError as lost:
+            failure = pending.explain(lost.error)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return pending.explain(error)
+            failure = pending.explain(error)
         finally:
             CURRENT_SEND.reset(current)
+            if not is_answered and pending.upload is not None:
+                await pending.upload.aclose()
+            self._pending.discard(pending)
+            pending.stop = asyncio.timeout(None)  # the one that was used references the task, and so the response
+            self._check_idle()
+        try:
+            raise failure  # outside of any except block, so that aiohttp's exception is not its context
+        finally:
+            del failure
+
+    def _respond(self, pending: PendingSend, answer: aiohttp.ClientResponse) -> DirectResponse:
         if pending.upload is not None:
             pending.upload.limit = None  # the response has begun: the rest of the body has no time limit of its own
-        response = DirectResponse(answer, request, pending.upload, pending.proxy)
+        response = DirectResponse(answer, pending.request, pending.upload, pending.proxy)
         if pending.is_aborted:
             response.abort()
         elif not answer.closed:
@@ -259,35 +284,27 @@ class DirectTransport:
         options = {**options, "headers": shown, "middlewares": (partial(send_exact_headers, headers),)}
         return await self._session.request(request.method, request.url, **options)
 
-    async def _create(self, pending: PendingSend, probe: Probe) -> aiohttp.ClientResponse:
-        """Send with evidence and a gate."""
-        request = pending.request
-        try:
-            options = {**await pending.options(), "proxy": pending.proxy}
-            session = self._pool("creates", needs_new_connection=True)
-        except BaseException:
-            probe.record_not_sent(Phase.BUILD)
-            raise
-        evidence = SendEvidence(pending, probe)
-        try:
-            answer = await session.request(request.method, request.url, **options, trace_request_ctx=evidence)
-        except BaseException:
-            evidence.record_failure()
-            raise
-        probe.learn(Delivery.ANSWERED, Phase.BODY)
+    async def _create(self, create: PendingCreate) -> aiohttp.ClientResponse:
+        """Send with signals, which record the progress and hold the request back."""
+        options = {**await create.options(), "proxy": create.proxy}
+        session = self._pool("creates", needs_new_connection=True)
+        create.progress.delivery = Delivery.MAYBE_SENT  # until a signal proves that it was not
+        request = create.request
+        answer = await session.request(request.method, request.url, **options, trace_request_ctx=create)
+        create.progress.delivery, create.progress.phase = Delivery.ANSWERED, Phase.BODY
         return answer
 
     # -- reads without a session -------------------------------------------------------------------------------------
 
-    def _plain_reads_of(self, request: Request, probe: Probe | None) -> PlainReads | None:
+    def _plain_reads_of(self, request: Request) -> PlainReads | None:
         """Those to which ``request`` belongs, or None where a session sends it."""
-        if probe is not None or self._session is not None:
+        if self._session is not None:
             return None
         reads = self._plain_reads.get(request.pool)
         if reads is not None and reads.include(request) and is_path_valid(request.url):
             return reads if may_bypass(reads.session) else None
         options = self._options_of(request)
-        if not options.may_be_plain(request) or self._proxy_of(request, probe) is not None:
+        if not options.may_be_plain(request) or self._proxy_of(request) is not None:
             return None
         session = self._pool(request.pool, needs_new_connection=False)
         if not may_bypass(session):
@@ -317,8 +334,7 @@ class DirectTransport:
             self._check_idle()
         if failure is not None:
             try:
-                # Outside of any except block, so that aiohttp's exception is not its context.
-                raise failure
+                raise failure  # as above
             finally:
                 del failure
         response = DirectResponse(answer, request)
@@ -326,8 +342,8 @@ class DirectTransport:
             self._responses.add(response)
         return response
 
-    def _proxy_of(self, request: Request, probe: Probe | None) -> URL | None:
-        if self._environment is None or (self._session is not None and probe is None):
+    def _proxy_of(self, request: Request) -> URL | None:
+        if self._environment is None or (self._session is not None and request.op != _CREATE):
             return self._proxy
         try:
             return self._environment.proxy_for(request.url)
@@ -353,3 +369,37 @@ class DirectTransport:
                 **HEADER_LIMITS,
             )
         return self._pools[key]
+
+
+#: As it is defined here: a test may replace it, and its fake must then get the creates, too.
+_SEND = DirectTransport.send
+
+
+async def _wait_until_held(create: PendingCreate, sending: asyncio.Task[DirectResponse]) -> None:
+    """Return when the connection is ready; raise if it is proven that nothing was sent. Any other end of the send is
+    that of ``connection.send()``."""
+    try:
+        await create.is_held.wait()
+        if sending.cancelled():
+            raise asyncio.CancelledError
+    except asyncio.CancelledError as cancelled:
+        with suppress(asyncio.CancelledError):  # cancelled twice: the first one is raised
+            await _end(sending)
+        if create.progress.delivery is Delivery.NOT_SENT:
+            cancelled.__cause__ = failures.cancelled(create.request, create.progress)
+        raise
+    if sending.done() and create.progress.delivery is Delivery.NOT_SENT and (error := sending.exception()) is not None:
+        raise create.explain(error) if isinstance(error, Exception) and not isinstance(error, TransportError) else error
+
+
+async def _release(create: PendingCreate, sending: asyncio.Task[DirectResponse]) -> DirectResponse:
+    create.is_released.set()
+    return await sending
+
+
+async def _end(sending: asyncio.Task[DirectResponse]) -> None:
+    """End a send: nothing of it is sent from now on, and its response is closed."""
+    sending.cancel()
+    await wait_for_end({sending})
+    if not sending.cancelled() and sending.exception() is None:
+        await sending.result().aclose()
