@@ -338,7 +338,7 @@ def test_a_refused_resend_shows_the_refusal_and_what_to_check(here, service, unc
     service.add_fault("videos.create", Fault.status(401))
     code, _, err = here("orders", "resend", uncertain, "--expect-attempt", "1", *WHY, "--yes")
     assert code == 5
-    assert re.search("attempt 2, a resend, was sent at .* status 401 was received", " ".join(err.split()))
+    assert re.search("attempt 2, a resend, began at .* status 401 was received", " ".join(err.split()))
     assert "check VIDGEN_API_KEY" in " ".join(err.split())
     assert "was not sent again" not in err
     assert len(service.creates) == 2

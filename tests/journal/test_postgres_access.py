@@ -430,12 +430,13 @@ async def test_tables_that_are_upgraded_are_upgraded_once(server, monkeypatch):
         await journal.settle(ref_of(), 1, accepted())
     add_column = "ALTER TABLE orders ADD COLUMN more TEXT"
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, (add_column,)))
+    newest = schema.VERSION + 1
     for module in (schema, connections):
-        monkeypatch.setattr(module, "VERSION", 2)
+        monkeypatch.setattr(module, "VERSION", newest)
     async with journals_of(server, "upgraded", count=4) as journals:
         for order in await asyncio.gather(*(journal.get(ref_of(), NOW) for journal in journals)):
             assert order.state is OrderState.ACCEPTED
-    assert execute(server, "SELECT number FROM upgraded.version") == [(2,)]
+    assert execute(server, "SELECT number FROM upgraded.version") == [(newest,)]
 
 
 async def test_a_user_may_create_the_tables_in_a_schema_of_their_own(server):
@@ -494,13 +495,14 @@ async def test_the_printed_script_makes_the_tables_that_a_journal_makes(server):
 
 async def test_the_printed_script_upgrades_the_tables_of_its_version_only(server, monkeypatch):
     assert psql(server, schema.script("older")).returncode == 0
+    newest = schema.VERSION
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, ("ALTER TABLE orders ADD COLUMN more TEXT",)))
-    monkeypatch.setattr(schema, "VERSION", 2)
-    assert psql(server, schema.script("older", version=1)).returncode == 0
-    assert execute(server, "SELECT number FROM older.version") == [(2,)]
-    again = psql(server, schema.script("older", version=1))
+    monkeypatch.setattr(schema, "VERSION", newest + 1)
+    assert psql(server, schema.script("older", version=newest)).returncode == 0
+    assert execute(server, "SELECT number FROM older.version") == [(newest + 1,)]
+    again = psql(server, schema.script("older", version=newest))
     assert again.returncode != 0
-    assert "the tables are not those of schema version 1" in again.stderr
+    assert f"the tables are not those of schema version {newest}" in again.stderr
 
 
 async def test_a_user_with_the_printed_rights_can_do_everything_but_delete(server):

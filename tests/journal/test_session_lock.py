@@ -131,7 +131,7 @@ async def test_every_operation_finds_its_attempt_uncertain_and_does_not_send_it(
     assert end_sessions()
     order = await operation(other)
     assert order.state is OrderState.UNCERTAIN
-    assert "the process that sent it has ended or has lost its connection" in order.attempts[0].evidence.cause
+    assert "the process that began it has ended or has lost its connection" in order.attempts[0].evidence.cause
     assert order.attempts[0].wait_time is None
     assert await get(sender) == order
 
@@ -436,7 +436,7 @@ async def test_the_successor_of_a_killed_process_learns_at_once_that_its_order_i
             process.kill()
             await process.wait()
         async with Client(service.api_key, base_url=service.base_url, journal=other) as client:
-            with pytest.raises(UncertainCreateError, match="the process that sent it has ended") as caught:
+            with pytest.raises(UncertainCreateError, match="the process that began it has ended") as caught:
                 await client.videos.create(**FIELDS, order_id="order-1187")
         assert not caught.value.may_retry
         assert len(service.creates) == 1

@@ -196,9 +196,9 @@ async def test_a_resend_that_is_refused_leaves_the_order_uncertain_and_its_error
         await uncertain.resend("o", expect_attempt=1, reason="again")
     assert (await uncertain.get("o")).state is OrderState.UNCERTAIN
     assert len(service.posts) == 2
-    assert "attempt 1 was sent" in caught.value.summary
+    assert "attempt 1 began" in caught.value.summary
     assert re.search(
-        f"attempt 2, a resend, was sent at .* status {status} was received .*, request req-7", caught.value.summary
+        f"attempt 2, a resend, began at .* status {status} was received .*, request req-7", caught.value.summary
     )
     assert "was not sent" not in str(caught.value)
     assert isinstance(caught.value.__cause__, cause)
@@ -240,7 +240,7 @@ async def test_a_close_before_a_resend_is_sent_does_not_report_a_send(make_order
         await resending
     assert len(service.posts) == 1
     assert "answer" not in caught.value.summary
-    assert "a resend, was sent" not in caught.value.summary
+    assert "a resend, began" not in caught.value.summary
 
 
 async def test_a_resend_under_way_does_not_hide_a_late_receipt_of_the_first_attempt(uncertain, service, journal, clock):

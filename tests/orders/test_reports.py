@@ -36,7 +36,7 @@ async def test_an_answer_that_settles_nothing_is_told_with_when_it_was_sent_and_
 
     service.script[:] = [slow]
     error = await told(orders)
-    assert "attempt 1 was sent at 2030-01-01 00:00:00 UTC; after 7.0 s status 503 was received" in error.summary
+    assert "attempt 1 began at 2030-01-01 00:00:00 UTC; after 7.0 s status 503 was received" in error.summary
     (attempt,) = error.attempts
     assert (attempt.evidence.status, (attempt.evidence.at - attempt.sent_at).total_seconds()) == (503, 7.0)
 
@@ -54,7 +54,7 @@ async def test_every_unclear_attempt_is_told(orders, service):
     service.answers(lambda: refused(503), lambda: refused(500))
     await told(orders)
     error = await told(orders, resend=True)
-    assert "attempt 1 was sent" in error.summary
+    assert "attempt 1 began" in error.summary
     assert "attempt 2, a resend, was sent" in error.summary
     assert [attempt.evidence.status for attempt in error.attempts] == [503, 500]
 
@@ -81,7 +81,7 @@ async def test_an_order_whose_sender_is_gone_is_told_as_such_however_late_it_is_
 
     error = await told(make_orders())
 
-    assert "the process that sent it has exited or is stuck" in error.summary
+    assert "the process that began it may have exited" in error.summary
     assert "86" not in error.summary
     assert [attempt.outcome for attempt in error.attempts] == [AttemptOutcome.UNCERTAIN]
     assert len(service.posts) == 1
@@ -113,7 +113,7 @@ async def test_the_first_client_that_finds_an_order_uncertain_logs_it_since_its_
 
     found = [record for record in caplog.records if record.event_name == "order.uncertain" and record.attempt == 1]
     assert [(record.order_id, record.status) for record in found] == [("o", None)]
-    assert "the process that sent it has exited or is stuck" in found[0].getMessage()
+    assert "the process that began it may have exited" in found[0].getMessage()
 
 
 async def test_a_create_that_awaits_a_sender_that_is_gone_logs_that_the_order_has_become_uncertain(

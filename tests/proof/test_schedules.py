@@ -96,9 +96,10 @@ def test_concurrent_decisions_of_operators_send_no_more_than_was_decided(seeds):
 @pytest.mark.slow
 @pytest.mark.parametrize("scene", [callers_come_and_go, people_decide])
 def test_the_same_seed_gives_the_same_schedule(scene):
-    traces = [[play(seed, scene).trace for seed in range(4)] for _ in range(2)]
+    # As text, which leaves the random marks of attempts out.
+    traces = [[str(play(seed, scene).trace) for seed in range(4)] for _ in range(2)]
     assert traces[0] == traces[1]
-    assert len({str(trace) for trace in traces[0]}) == 4
+    assert len(set(traces[0])) == 4
 
 
 @pytest.mark.slow

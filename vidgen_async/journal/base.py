@@ -102,6 +102,11 @@ class Journal(Protocol):
         change the result, because knowledge is only added."""
         ...
 
+    async def settle_mark(self, ref: OrderRef, mark: str, evidence: Evidence) -> Order | None:
+        """Add evidence about the attempt of the order that has this mark, as :meth:`settle` does. Return the order, or
+        None if there is none; nothing is written if it has no such attempt."""
+        ...
+
     async def confirm(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         """Add a receipt whose task id is a candidate of attempt ``n``, as :meth:`settle` does, and return the order.
 

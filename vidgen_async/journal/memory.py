@@ -94,6 +94,12 @@ class MemoryJournal:
                     self._candidates.setdefault((ref.service, ref.account, candidate), set()).add(ref)
         return order
 
+    async def settle_mark(self, ref: OrderRef, mark: str, evidence: Evidence) -> Order | None:
+        order = self._orders.get(ref)
+        if order is None or (attempt := order.find(mark)) is None:
+            return order
+        return await self.settle(ref, attempt.n, evidence)
+
     async def confirm(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         task_id = str(evidence.task_id)
         others = self._candidates.get((ref.service, ref.account, task_id), set()) - {ref}

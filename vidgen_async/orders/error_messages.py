@@ -56,7 +56,7 @@ def uncertain(order: Order, refusal: ServiceError | None = None) -> UncertainCre
 def _what_is_known(attempt: Attempt) -> str:
     """What was sent and when, how long the client waited, and what it received."""
     who = "" if attempt.kind == "create" else f", a {attempt.kind},"
-    left = f"attempt {attempt.n}{who} was sent at {attempt.sent_at:%Y-%m-%d %H:%M:%S} UTC"
+    left = f"attempt {attempt.n}{who} began at {attempt.sent_at:%Y-%m-%d %H:%M:%S} UTC"
     evidence = attempt.evidence
     if evidence is None:
         return f"{left} and has no outcome yet"

@@ -520,12 +520,19 @@ class Sender:
             kind="create" if resend is None else "resend",
             by="" if resend is None else resend.by,
             reason="" if resend is None else resend.reason,
+            mark=secrets.token_hex(8),
         )
         try:
             attempt = create.attempt = await self._journal.begin(permission)
+        except MustWait:
+            raise
         except OrderChanged as changed:
             create.order = changed.order
             report_found_uncertain(changed.order, now)
+            raise
+        except BaseException:
+            if create.delivery is Delivery.NOT_SENT:  # whatever the journal has of it
+                self.settlement.record_unsent(order.ref, permission.mark)
             raise
         create.order, create.refusal = order.with_attempt(attempt), None
         self._release_slot(create)

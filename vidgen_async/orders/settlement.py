@@ -20,7 +20,8 @@ from vidgen_async.types.orders import AttemptOutcome, Evidence, Order, OrderRef
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-_Key = tuple[OrderRef, int]
+_Key = tuple[OrderRef, int | str]
+"""An attempt, by its number or its mark."""
 
 #: For how many seconds after its first failure, which may take long, a write is retried before its caller continues;
 #: from then on it is retried in the background.
@@ -41,6 +42,8 @@ class Settlement:
         self._late = LateWriter(clock, self._write_late, self._report_late, first_pause=_FIRST_PAUSE)
         self.unwritten = self._late.unwritten
         """Evidence that the journal did not accept yet."""
+        self._unsent: dict[OrderRef, dict[str, Evidence]] = {}
+        """That nothing was sent of the attempts with these marks, which the journal may have or get."""
         self._is_closing = asyncio.Event()
 
     async def complete(self, work: Coroutine[Any, Any, T]) -> T:
@@ -68,10 +71,28 @@ class Settlement:
             return error.summary.removesuffix(" Nothing was written.")
         return f"{type(error).__name__}: {hide_secrets(str(error), self._known_secrets)}"
 
+    def record_unsent(self, ref: OrderRef, mark: str) -> None:
+        """Record that nothing was sent of an attempt, although the journal may have it: it failed to confirm that. This
+        is written as soon as the journal answers; a commit that becomes visible later is settled when it is read."""
+        cause = "the journal did not confirm that the attempt was stored, so nothing was sent"
+        evidence = Evidence(outcome=AttemptOutcome.NOT_SENT, at=self._clock.wall(), cause=cause)
+        self._unsent.setdefault(ref, {})[mark] = evidence
+        self._late.put((ref, mark), evidence)
+
+    async def _settle_unsent(self, ref: OrderRef, mark: str, evidence: Evidence) -> Order | None:
+        """Write that nothing was sent of the attempt, if the journal has it."""
+        order = await self._journal.settle_mark(ref, mark, evidence)
+        if order is not None and order.find(mark) is not None:
+            self._unsent.get(ref, {}).pop(mark, None)
+        return order
+
     async def read(self, ref: OrderRef) -> Order | None:
         """Return the stored order, and log what this read has found to be uncertain."""
         now = self._clock.wall()
         order = await self._journal.get(ref, now)
+        for mark, evidence in list(self._unsent.get(ref, {}).items()):
+            if order is not None and order.find(mark) is not None:
+                order = await self._settle_unsent(ref, mark, evidence)
         if order is not None:
             report_found_uncertain(order, now)
         return order
@@ -110,8 +131,11 @@ class Settlement:
     def add_unwritten(self, order: Order) -> Order:
         """The order with the evidence that is not written yet."""
         for (ref, n), evidence in self.unwritten.items():
-            if ref == order.ref:
+            if ref == order.ref and isinstance(n, int):
                 order = order.with_evidence(n, evidence)
+        for mark, evidence in self._unsent.get(order.ref, {}).items():
+            if (attempt := order.find(mark)) is not None:
+                order = order.with_evidence(attempt.n, evidence)
         return order
 
     async def flush(self, ref: OrderRef) -> None:
@@ -134,6 +158,9 @@ class Settlement:
 
     async def _write_late(self, items: Items[_Key, Evidence]) -> None:
         for (ref, n), evidence in items:
+            if isinstance(n, str):
+                await self._settle_unsent(ref, n, evidence)
+                continue
             await self._journal.settle(ref, n, evidence)
             message = "order %(order_id)r: its outcome (%(outcome)s, task %(task_id)s) has now been written"
             fields = {"order_id": ref.order_id, "outcome": str(evidence.outcome), "task_id": evidence.task_id}

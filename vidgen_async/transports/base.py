@@ -31,8 +31,8 @@ from vidgen_async.types.http import CHUNK, Delivery, Headers, Phase, Request, ma
 
 #: What a transport written for 0.1.0 has to change.
 CHANGED = (
-    "since 0.2 a transport derives from vidgen_async.transports.Transport, with send(request) and aclose(), and without "
-    "a probe: see docs/how-to/own-transport.md"
+    "since 0.2 a transport derives from vidgen_async.transports.Transport, with send(request) and aclose(), "
+    "and without a probe: see docs/how-to/own-transport.md"
 )
 
 

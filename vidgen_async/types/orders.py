@@ -67,10 +67,13 @@ DecisionKind: TypeAlias = Literal["resend", "adopt", "abandoned", "withdrawn"]
 SET_BACK = timedelta(minutes=5)
 
 #: The causes of attempts whose outcome was not recorded.
-DEADLINE_PASSED = "no outcome was recorded before the deadline: the process that sent it has exited or is stuck"
-CLOCK_SET_BACK = "the clock was set back since it was sent, and no outcome was recorded"
+DEADLINE_PASSED = (
+    "no outcome was recorded before the deadline: the process that began it may have exited, be stuck, or be unable to "
+    "reach the journal"
+)
+CLOCK_SET_BACK = "the clock was set back since it began, and no outcome was recorded"
 SENDER_ENDED = (
-    "no outcome was recorded, and the process that sent it has ended or has lost its connection to the journal"
+    "no outcome was recorded, and the process that began it has ended or has lost its connection to the journal"
 )
 _NOT_RECORDED = frozenset({DEADLINE_PASSED, CLOCK_SET_BACK, SENDER_ENDED})
 
@@ -160,6 +163,9 @@ class Attempt(Serializable):
     by: str = ""
     """Who requested the resend or adopted the task."""
     reason: str = ""
+    mark: str = field(default="", repr=False, metadata=SECRET)
+    """A random text with which the process that began it recognises it. Its number may be that of another one, if the
+    journal lost it."""
     evidence: Evidence | None = None
 
     @property
@@ -372,6 +378,10 @@ class Order(OrderContent):
         accepted = [attempt.evidence for attempt in self.attempts if attempt.outcome is AttemptOutcome.ACCEPTED]
         return [evidence for evidence in accepted if evidence is not None and evidence.task_id]
 
+    def find(self, mark: str) -> Attempt | None:
+        """Return the attempt with this mark."""
+        return next((attempt for attempt in self.attempts if attempt.mark == mark), None)
+
     def with_attempt(self, attempt: Attempt) -> "Order":
         """Return this order with one more attempt."""
         return evolve(self, attempts=(*self.attempts, attempt))
@@ -447,6 +457,7 @@ class Permission:
     kind: AttemptKind = "create"
     by: str = ""
     reason: str = ""
+    mark: str = ""
 
     def matches(self, order: Order) -> bool:
         """Return whether the order is as the caller has read it."""
@@ -461,4 +472,5 @@ class Permission:
             kind=self.kind,
             by=self.by,
             reason=self.reason,
+            mark=self.mark,
         )

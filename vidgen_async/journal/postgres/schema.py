@@ -129,9 +129,11 @@ _FIRST = (
     """,
 )
 
+_MARKS = ("ALTER TABLE attempts ADD COLUMN mark TEXT NOT NULL DEFAULT ''",)
+
 #: The statements that upgrade each version to the next. All of them are executed for a new schema. They leave the
 #: statements of the release before valid, because its processes may be running meanwhile.
-MIGRATIONS: Sequence[Sequence[str]] = (_FIRST,)
+MIGRATIONS: Sequence[Sequence[str]] = (_FIRST, _MARKS)
 VERSION = len(MIGRATIONS)
 
 

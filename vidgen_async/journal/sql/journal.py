@@ -179,6 +179,15 @@ class SqlJournal(ABC, Generic[D]):
 
         return await self._write(operation, ref.service, ref.account)
 
+    async def settle_mark(self, ref: OrderRef, mark: str, evidence: Evidence) -> Order | None:
+        def operation(db: Database) -> Order | None:
+            order = queries.read_order(db, ref)
+            if order is None or (attempt := order.find(mark)) is None:
+                return order
+            return queries.add_evidence(db, order, order.with_evidence(attempt.n, db.adjust(evidence)))
+
+        return await self._write(operation, ref.service, ref.account)
+
     async def confirm(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         def operation(db: Database) -> Order:
             order = _require_order(db, ref)

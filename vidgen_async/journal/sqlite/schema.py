@@ -188,8 +188,10 @@ _LISTS = (
     "CREATE INDEX evidence_by_retry_at ON evidence (service, account, retry_at) WHERE retry_at IS NOT NULL",
 )
 
+_MARKS = ("ALTER TABLE attempts ADD COLUMN mark TEXT NOT NULL DEFAULT ''",)
+
 #: The statements that upgrade each version to the next. All of them are executed for a new file.
-MIGRATIONS = (_FIRST, _RESULTS, _CONFIRMATION, _BALANCES, _LOCAL_IMAGES, _LISTS)
+MIGRATIONS = (_FIRST, _RESULTS, _CONFIRMATION, _BALANCES, _LOCAL_IMAGES, _LISTS, _MARKS)
 VERSION = len(MIGRATIONS)
 
 
