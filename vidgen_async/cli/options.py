@@ -33,7 +33,11 @@ MAX_SEARCHED = 1000
 OUTPUT_HELP = (
     "Where to save the video (MP4): a file, or a directory, which is created if FILE ends with /; - is stdout."
 )
-JSON_HELP = "Print results as JSON on stdout, and errors as JSON objects on stderr."
+json_option = click.option(
+    "--json", "is_json", is_flag=True, help="Print results as JSON on stdout, and errors as JSON objects on stderr."
+)
+#: For commands without log records of the SDK.
+traceback_option = click.option("--debug", "is_debug", envvar="VIDGEN_DEBUG", is_flag=True, help="Show tracebacks.")
 
 
 def refuse_empty(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -82,7 +86,7 @@ _CONNECTION: Sequence[Option[Any]] = (
         metavar="S",
         help="Seconds for which failing requests that cost nothing are retried. Default: 5 at a terminal, else 60.",
     ),
-    click.option("--json", "is_json", is_flag=True, help=JSON_HELP),
+    json_option,
     click.option("--debug", "is_debug", envvar="VIDGEN_DEBUG", is_flag=True, help="Show log records and tracebacks."),
 )
 _ACCOUNT = click.option(

@@ -2,17 +2,17 @@
 
 import click
 
-from vidgen_async.cli.interrupts import exit_at_interrupts
+from vidgen_async.cli.commands import run_action
 from vidgen_async.cli.option_values import check_image
 from vidgen_async.cli.options import connection_options
-from vidgen_async.cli.settings import Settings
 
 
 @click.command()
 @click.argument("model", required=False)
 @click.option("--all", "with_all", is_flag=True, help="List unavailable models too, with the reason.")
 @connection_options()
-def models(settings: Settings, model: str | None, with_all: bool) -> int:
+@run_action("account")
+def models() -> None:
     """List the models that your key can use, with your prices.
 
     The columns images, audios and videos show the maximum number of references: "none" if the model accepts none, a
@@ -24,29 +24,25 @@ def models(settings: Settings, model: str | None, with_all: bool) -> int:
       vidgen models vendorh3
       vidgen models --all --json
     """
-    with exit_at_interrupts():
-        from vidgen_async.cli.actions import account
-    return account.models(settings, model, with_all)
 
 
 @click.command()
 @connection_options()
-def account(settings: Settings) -> int:
+@run_action("account")
+def account() -> None:
     """Show your balance, and the other fields of the account.
 
     \b
       vidgen account
     """
-    with exit_at_interrupts():
-        from vidgen_async.cli.actions import account
-    return account.account(settings)
 
 
 @click.command()
 @click.argument("files", metavar="FILE…", nargs=-1, required=True, type=check_image)
 @click.option("--url", "with_url", is_flag=True, help="Print the URL too. It gives access to the image without a key.")
 @connection_options()
-def upload(settings: Settings, files: tuple[str, ...], with_url: bool) -> int:
+@run_action("account")
+def upload() -> None:
     """Upload images and print the id of each.
 
     One id per line, in the order given; stderr shows until when the service stores each, which is 72 hours. An id is
@@ -58,6 +54,3 @@ def upload(settings: Settings, files: tuple[str, ...], with_url: bool) -> int:
       vidgen create "…" --model vendorh3 \\
           --image-id "$(vidgen upload hero.png)"
     """
-    with exit_at_interrupts():
-        from vidgen_async.cli.actions import account
-    return account.upload(settings, files, with_url)

@@ -1,19 +1,13 @@
 """``vidgen cassette``: whether cassettes may be committed, and how to recover a recording. Nothing here connects to the
 service."""
 
-from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
-from vidgen_async.cli.interrupts import exit_at_interrupts
+from vidgen_async.cli.commands import run_action
 from vidgen_async.cli.option_values import read_age
-from vidgen_async.cli.options import JSON_HELP, OrderedGroup
-
-F = TypeVar("F", bound=Callable[..., Any])
-
+from vidgen_async.cli.options import OrderedGroup, json_option, traceback_option
 
 EXIT_CODES = (
     ("0", "done; check: no problem found; recover: written, with all interactions"),
@@ -36,11 +30,6 @@ def cassette() -> None:
     """
 
 
-def _common(command: F) -> F:
-    command = click.option("--debug", "is_debug", envvar="VIDGEN_DEBUG", is_flag=True, help="Show tracebacks.")(command)
-    return click.option("--json", "is_json", is_flag=True, help=JSON_HELP)(command)
-
-
 _PATH = click.Path(path_type=Path)
 
 
@@ -50,8 +39,10 @@ _PATH = click.Path(path_type=Path)
 @click.option(
     "--max-age", type=read_age, metavar="AGE", help="Report older recordings: 12h, 90d, 8w (units: s, m, h, d, w)."
 )
-@_common
-def check(paths: tuple[Path, ...], with_orphans: bool, max_age: timedelta | None, is_json: bool, is_debug: bool) -> int:
+@json_option
+@traceback_option
+@run_action("cassette")
+def check() -> None:
     """Check whether cassettes may be committed.
 
     Each must be readable by this release, have all its blobs unchanged, and contain nothing that looks like a secret.
@@ -61,9 +52,6 @@ def check(paths: tuple[Path, ...], with_orphans: bool, max_age: timedelta | None
     \b
       vidgen cassette check tests --orphans --max-age 90d
     """
-    with exit_at_interrupts():
-        from vidgen_async.cli.actions import cassette
-    return cassette.check(paths, with_orphans, max_age, is_json, is_debug)
 
 
 @cassette.command()
@@ -76,8 +64,10 @@ def check(paths: tuple[Path, ...], with_orphans: bool, max_age: timedelta | None
     help="Where to write the cassette. Default: next to PART, without .part.",
 )
 @click.option("--force", is_flag=True, help="Replace a cassette that has other interactions.")
-@_common
-def recover(part: Path, output: Path | None, force: bool, is_json: bool, is_debug: bool) -> int:
+@json_option
+@traceback_option
+@run_action("cassette")
+def recover() -> None:
     """Create a cassette from an interrupted recording.
 
     PART is the file that the recording left; its name ends in .part, and it is not changed. Finished interactions are
@@ -87,6 +77,3 @@ def recover(part: Path, output: Path | None, force: bool, is_json: bool, is_debu
       vidgen cassette recover tests/cassettes/boat.json.part
       vidgen cassette recover boat.json.part -o boat.json
     """
-    with exit_at_interrupts():
-        from vidgen_async.cli.actions import cassette
-    return cassette.recover(part, output, force, is_json, is_debug)

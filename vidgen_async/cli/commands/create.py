@@ -1,10 +1,8 @@
 """``vidgen create`` and ``generate``: the commands that order a video."""
 
-from typing import TYPE_CHECKING
-
 import click
 
-from vidgen_async.cli.interrupts import exit_at_interrupts
+from vidgen_async.cli.commands import run_action
 from vidgen_async.cli.options import (
     OUTPUT_HELP,
     connection_options,
@@ -15,10 +13,6 @@ from vidgen_async.cli.options import (
     request_arguments,
     sandbox_option,
 )
-from vidgen_async.cli.settings import Settings
-
-if TYPE_CHECKING:
-    from vidgen_async.cli.request_options import RequestOptions
 
 order_id_option = click.option(
     "--order-id", metavar="ID", callback=refuse_empty, help="Your own permanent id for this order. Default: a new UUID."
@@ -31,9 +25,8 @@ order_id_option = click.option(
 @click.option("--check", "is_check", is_flag=True, help="Validate only and show the model's prices; order nothing.")
 @no_validate_option
 @connection_options(orders=True)
-def create(
-    settings: Settings, request_options: "RequestOptions", order_id: str | None, is_check: bool, validate: bool
-) -> int:
+@run_action("create")
+def create() -> None:
     """Order a video for PROMPT and print its task id.
 
     Use - as PROMPT to read it from stdin. Only the task id is printed to stdout; the order id is shown before, on
@@ -46,9 +39,6 @@ def create(
       vidgen create "…" --model vendorh3 --image a.png --check
       vidgen wait "$(vidgen create "…" --model ID)" -o a.mp4
     """
-    with exit_at_interrupts():
-        from vidgen_async.cli.actions import create
-    return create.create(settings, request_options, order_id, is_check, validate)
 
 
 @click.command()
@@ -66,15 +56,8 @@ def create(
 @no_validate_option
 @sandbox_option
 @connection_options(orders=True, polling=True)
-def generate(
-    settings: Settings,
-    request_options: "RequestOptions | None",
-    output: str,
-    force: bool,
-    order_id: str | None,
-    resume: str | None,
-    validate: bool,
-) -> int:
+@run_action("create")
+def generate() -> None:
     """Create a video for PROMPT and save it.
 
     Uploads the images, orders the video, waits for it and downloads it. Use - as PROMPT to read it from stdin. The
@@ -90,6 +73,3 @@ def generate(
           --duration 8 -o a.mp4
       vidgen generate --resume order-1187 -o hero.mp4
     """
-    with exit_at_interrupts():
-        from vidgen_async.cli.actions import create
-    return create.generate(settings, request_options, output, force, order_id, resume, validate)

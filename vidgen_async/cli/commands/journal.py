@@ -2,7 +2,7 @@
 
 import click
 
-from vidgen_async.cli.interrupts import exit_at_interrupts
+from vidgen_async.cli.commands import run_action
 from vidgen_async.cli.option_values import WholeNumber
 from vidgen_async.cli.options import OrderedGroup, refuse_empty
 
@@ -40,7 +40,8 @@ def journal() -> None:
     default=0,
     help="Upgrade the tables of schema version N, which the table version has. Default: create the tables.",
 )
-def schema(name: str, user: str | None, version: int) -> int:
+@run_action("journal")
+def schema() -> None:
     """Print the SQL that creates the tables of a journal in PostgreSQL.
 
     Workers create and upgrade the tables themselves if they may. Otherwise an administrator executes this script,
@@ -50,6 +51,3 @@ def schema(name: str, user: str | None, version: int) -> int:
       vidgen journal schema --user worker > schema.sql
       psql -v ON_ERROR_STOP=1 -f schema.sql
     """
-    with exit_at_interrupts():
-        from vidgen_async.cli.actions import journal
-    return journal.schema(name, user or "", version)

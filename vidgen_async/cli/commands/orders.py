@@ -1,12 +1,10 @@
 """``vidgen orders``: the orders in the journal, and the operator's decisions about uncertain ones."""
 
 import getpass
-from datetime import datetime
-from typing import Any
 
 import click
 
-from vidgen_async.cli.interrupts import exit_at_interrupts
+from vidgen_async.cli.commands import run_action
 from vidgen_async.cli.option_values import WholeNumber, read_since
 from vidgen_async.cli.options import (
     OrderedGroup,
@@ -15,8 +13,8 @@ from vidgen_async.cli.options import (
     order_ids,
     refuse_empty,
 )
-from vidgen_async.cli.settings import PAGE, Settings
-from vidgen_async.types.orders import OrderState, OrderStateName
+from vidgen_async.cli.settings import PAGE
+from vidgen_async.types.orders import OrderState
 
 
 @click.group(cls=OrderedGroup)
@@ -82,13 +80,8 @@ _reason = click.option("--reason", metavar="TEXT", default="", help="The reason,
     "--before", metavar="ORDER", callback=refuse_empty, shell_complete=order_ids, help="Only orders older than ORDER."
 )
 @connection_options(orders=True)
-def ls(
-    settings: Settings,
-    states: tuple[OrderStateName, ...],
-    since: datetime | None,
-    limit: int | None,
-    before: str | None,
-) -> int:
+@run_action("orders")
+def ls() -> None:
     """List the orders in the journal, the newest last.
 
     "points" is the cost of a task that was seen to end. A terminal shows a page, and the command for the page before.
@@ -99,16 +92,14 @@ def ls(
       vidgen orders ls --since 2h --json
       vidgen orders ls --limit 20 --before order-1187
     """
-    with exit_at_interrupts():
-        from vidgen_async.cli.actions import orders
-    return orders.ls(settings, states, since, limit, before)
 
 
 @orders.command()
 @_order
 @_with_request
 @connection_options(orders=True)
-def show(settings: Settings, order_id: str, with_request: bool) -> int:
+@run_action("orders")
+def show() -> None:
     """Show everything that is stored about ORDER.
 
     This includes its attempts with their outcomes, and all decisions.
@@ -117,16 +108,14 @@ def show(settings: Settings, order_id: str, with_request: bool) -> int:
       vidgen orders show order-1187
       vidgen orders show order-1187 --with-request --json
     """
-    with exit_at_interrupts():
-        from vidgen_async.cli.actions import orders
-    return orders.show(settings, order_id, with_request)
 
 
 @orders.command()
 @_order
 @no_validate_option
 @connection_options(orders=True)
-def resume(settings: Settings, order_id: str, validate: bool) -> int:
+@run_action("orders")
+def resume() -> None:
     """Resume ORDER and print its task id.
 
     It is sent only if it is proven that the service created nothing for it: it is queued, was not sent, or was
@@ -135,9 +124,6 @@ def resume(settings: Settings, order_id: str, validate: bool) -> int:
     \b
       vidgen orders resume order-1187
     """
-    with exit_at_interrupts():
-        from vidgen_async.cli.actions import orders
-    return orders.resume(settings, order_id, validate)
 
 
 @orders.command()
@@ -154,7 +140,8 @@ def resume(settings: Settings, order_id: str, validate: bool) -> int:
 @click.option("--yes", "is_sure", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--accept-duplicate-risk", is_flag=True, help="Resend even if the service may have forgotten the key.")
 @connection_options(orders=True)
-def resend(settings: Settings, order_id: str, by: str, is_sure: bool, **decision: Any) -> int:
+@run_action("orders")
+def resend() -> None:
     """Resend the uncertain ORDER, at the risk of paying twice.
 
     Prints the task id. The same request is sent with the same Idempotency-Key, but the service may still create a
@@ -165,9 +152,6 @@ def resend(settings: Settings, order_id: str, by: str, is_sure: bool, **decision
       vidgen orders resend order-1187 --expect-attempt 1 \\
           --reason "no task yet"
     """
-    with exit_at_interrupts():
-        from vidgen_async.cli.actions import orders
-    return orders.resend(settings, order_id, by, is_sure, **decision)
 
 
 @orders.command()
@@ -176,7 +160,8 @@ def resend(settings: Settings, order_id: str, by: str, is_sure: bool, **decision
 @_reason
 @_by
 @connection_options(orders=True)
-def adopt(settings: Settings, order_id: str, task_id: str, reason: str, by: str) -> int:
+@run_action("orders")
+def adopt() -> None:
     """Record that TASK is the task of ORDER.
 
     The task must exist at the service. This is final: check its model, time and prompt first.
@@ -185,9 +170,6 @@ def adopt(settings: Settings, order_id: str, task_id: str, reason: str, by: str)
       vidgen orders adopt order-1187 task_9bb34ae375b1 \\
           --reason "same minute"
     """
-    with exit_at_interrupts():
-        from vidgen_async.cli.actions import orders
-    return orders.adopt(settings, order_id, task_id, reason, by)
 
 
 @orders.command()
@@ -195,16 +177,14 @@ def adopt(settings: Settings, order_id: str, task_id: str, reason: str, by: str)
 @_required_reason
 @_by
 @connection_options(orders=True)
-def abandon(settings: Settings, order_id: str, reason: str, by: str) -> int:
+@run_action("orders")
+def abandon() -> None:
     """Abandon the uncertain ORDER. Its task may still exist and be charged.
 
     \b
       vidgen orders abandon order-1187 \\
           --reason "nothing in the account"
     """
-    with exit_at_interrupts():
-        from vidgen_async.cli.actions import orders
-    return orders.abandon(settings, order_id, reason, by)
 
 
 @orders.command()
@@ -212,7 +192,8 @@ def abandon(settings: Settings, order_id: str, reason: str, by: str) -> int:
 @_reason
 @_by
 @connection_options(orders=True)
-def withdraw(settings: Settings, order_id: str, reason: str, by: str) -> int:
+@run_action("orders")
+def withdraw() -> None:
     """Withdraw the queued ORDER.
 
     It was not sent, and never will be.
@@ -220,9 +201,6 @@ def withdraw(settings: Settings, order_id: str, reason: str, by: str) -> int:
     \b
       vidgen orders withdraw order-1187
     """
-    with exit_at_interrupts():
-        from vidgen_async.cli.actions import orders
-    return orders.withdraw(settings, order_id, reason, by)
 
 
 @orders.command()
@@ -231,7 +209,8 @@ def withdraw(settings: Settings, order_id: str, reason: str, by: str) -> int:
 )
 @_with_request
 @connection_options(orders=True)
-def export(settings: Settings, kind: str, with_request: bool) -> int:
+@run_action("orders")
+def export() -> None:
     """Print all orders in the journal.
 
     JSON lines include all attempts; CSV has one row per order.
@@ -240,6 +219,3 @@ def export(settings: Settings, kind: str, with_request: bool) -> int:
       vidgen orders export > orders.jsonl
       vidgen orders export --format csv > orders.csv
     """
-    with exit_at_interrupts():
-        from vidgen_async.cli.actions import orders
-    return orders.export(settings, kind, with_request)

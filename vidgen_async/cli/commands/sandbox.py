@@ -1,12 +1,10 @@
 """``vidgen sandbox``: its options."""
 
-from typing import Any
-
 import click
 
-from vidgen_async.cli.interrupts import exit_at_interrupts
+from vidgen_async.cli.commands import run_action
 from vidgen_async.cli.option_values import Number, WholeNumber
-from vidgen_async.cli.options import JSON_HELP, repeatable_option
+from vidgen_async.cli.options import json_option, repeatable_option, traceback_option
 
 PORT = WholeNumber(0, 65535)
 SECONDS = Number(min=0)
@@ -61,11 +59,10 @@ def read_account(text: str) -> tuple[str, int]:
     metavar="OP=NAME[,ARG=VALUE…][:TIMES]",
     help="Inject a fault into the next request of an operation (* for any), the next TIMES requests, or always.",
 )
-@click.option("--json", "is_json", is_flag=True, help=JSON_HELP)
-@click.option("--debug", "is_debug", envvar="VIDGEN_DEBUG", is_flag=True, help="Show tracebacks.")
-def run_sandbox(
-    accounts: tuple[tuple[str, int], ...], faults: tuple[str, ...], is_json: bool, is_debug: bool, **options: Any
-) -> int:
+@json_option
+@traceback_option
+@run_action("sandbox")
+def run_sandbox() -> None:
     """Run a sandbox of the service until Ctrl-C.
 
     It needs no key and charges nothing. stdout has the environment variables to export; stderr has a log line for each
@@ -80,6 +77,3 @@ def run_sandbox(
     The key of the first account is generated, or read from VIDGEN_SANDBOX_KEY. --json prints one line with base_url,
     api_key, accounts (name, api_key, balance), console and links_url.
     """
-    with exit_at_interrupts():
-        from vidgen_async.cli.actions import sandbox
-    return sandbox.run_sandbox(accounts, faults, is_json=is_json, is_debug=is_debug, **options)

@@ -2,16 +2,16 @@
 
 import click
 
-from vidgen_async.cli.interrupts import exit_at_interrupts
+from vidgen_async.cli.commands import run_action
 from vidgen_async.cli.option_values import read_shard
 from vidgen_async.cli.options import OUTPUT_HELP, connection_options, force_option
-from vidgen_async.cli.settings import Settings
 
 
 @click.command()
 @click.argument("task_id", metavar="TASK")
 @connection_options()
-def get(settings: Settings, task_id: str) -> int:
+@run_action("tasks")
+def get() -> None:
     """Show the current state of TASK.
 
     The last line is the current URL of its video. It is signed: it gives access to the video without a key.
@@ -20,9 +20,6 @@ def get(settings: Settings, task_id: str) -> int:
       vidgen get task_9bb34ae375b1
       vidgen get task_9bb34ae375b1 --json | jq -r .status
     """
-    with exit_at_interrupts():
-        from vidgen_async.cli.actions import tasks
-    return tasks.get(settings, task_id)
 
 
 @click.command()
@@ -32,7 +29,8 @@ def get(settings: Settings, task_id: str) -> int:
 )
 @force_option
 @connection_options(polling=True)
-def wait(settings: Settings, task_ids: tuple[str, ...], output: str | None, force: bool) -> int:
+@run_action("tasks")
+def wait() -> None:
     """Wait until TASK is completed, and save its video.
 
     Nothing is ordered, so nothing is charged again; without -o nothing is saved. With several tasks, each is shown when
@@ -43,16 +41,14 @@ def wait(settings: Settings, task_ids: tuple[str, ...], output: str | None, forc
       vidgen wait task_9bb34ae375b1 -o hero.mp4
       vidgen wait task_9bb34ae375b1 task_52f06a8e77c0 -o out/
     """
-    with exit_at_interrupts():
-        from vidgen_async.cli.actions import tasks
-    return tasks.wait(settings, task_ids, output, force)
 
 
 @click.command()
 @click.argument("task_ids", metavar="[TASK]…", nargs=-1)
 @click.option("--shard", type=read_shard, metavar="I/N", help="Only share I, from 0, of N shares of the --journal.")
 @connection_options(stored_tasks=True, polling=True)
-def watch(settings: Settings, task_ids: tuple[str, ...], shard: tuple[int, int] | None) -> int:
+@run_action("tasks")
+def watch() -> None:
     """Watch many tasks until all are completed or failed.
 
     A terminal shows a live view, then a summary with the reasons of failures; other output is one line per change. TASK
@@ -66,9 +62,6 @@ def watch(settings: Settings, task_ids: tuple[str, ...], shard: tuple[int, int] 
       vidgen watch --journal sqlite:///orders.db --json
       vidgen watch --journal --shard 0/3
     """
-    with exit_at_interrupts():
-        from vidgen_async.cli.actions import tasks
-    return tasks.watch(settings, task_ids, shard)
 
 
 @click.command()
@@ -79,7 +72,8 @@ def watch(settings: Settings, task_ids: tuple[str, ...], shard: tuple[int, int] 
     "--accept-unverified", is_flag=True, help="Save a video also if nothing shows whether its end is missing."
 )
 @connection_options()
-def download(settings: Settings, task_id: str, output: str, force: bool, accept_unverified: bool) -> int:
+@run_action("tasks")
+def download() -> None:
     """Save the video of the completed task TASK, without waiting.
 
     FILE is replaced atomically by a complete video. An interrupted transfer is resumed if the service supports it.
@@ -89,6 +83,3 @@ def download(settings: Settings, task_id: str, output: str, force: bool, accept_
       vidgen download task_9bb34ae375b1 -o hero.mp4
       vidgen download task_9bb34ae375b1 -o - | ffprobe -
     """
-    with exit_at_interrupts():
-        from vidgen_async.cli.actions import tasks
-    return tasks.download(settings, task_id, output, force, accept_unverified)
