@@ -13,6 +13,8 @@ from vidgen_async.cassette.writer import interaction_form, meta_form, request_fo
 
 BASE = "https://api.vidgen.test/openapi/v1"
 LINK = "https://cdn.vidgen.test/v/1.mp4?exp=4102444800&sig=REDACTED-sig-1"
+#: What a leaked secret looks like.
+TOKEN = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJub2JvZHkifQ.c2lnbmF0dXJl"
 PROMPT = "A secret paper boat sails at dawn"
 RECORDED_AT = datetime(2026, 11, 27, 21, 35, 24, tzinfo=UTC)
 VIDEO = b"\0\0\0\x18ftypmp42" + bytes(4988)

@@ -10,6 +10,7 @@ import pytest
 from tests.cassette.sample_cassettes import (
     BLOB,
     RECORDED_AT,
+    TOKEN,
     VIDEO,
     boat,
     changed,
@@ -29,8 +30,6 @@ from vidgen_async.cassette.checks import (
     orphans,
 )
 from vidgen_async.errors import CassetteNotFoundError
-
-TOKEN = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJub2JvZHkifQ.c2lnbmF0dXJl"
 
 
 def problems(path: Path, **more):

@@ -6,7 +6,6 @@ import hashlib
 import json
 import tracemalloc
 import warnings
-from pathlib import Path
 
 import pytest
 from attrs import define, evolve
@@ -52,11 +51,6 @@ from vidgen_async.transports import (
 from vidgen_async.types.http import CHUNK, Delivery, Phase, Request, make_headers
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "one.json"
 
 
 @pytest.fixture(params=["recording", "replay"])

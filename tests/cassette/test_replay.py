@@ -59,11 +59,6 @@ PICTURE = Path(__file__).resolve().parents[2] / "examples" / "boat.png"
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "one.json"
-
-
-@pytest.fixture
 def no_network(monkeypatch):
     """From now on, opening a socket or resolving a name fails the test."""
 

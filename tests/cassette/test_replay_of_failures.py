@@ -60,11 +60,6 @@ from vidgen_async.types.orders import OrderState
 SHORT = Timeouts(connect=0.5, read=0.08)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "one.json"
-
-
 # -- one send ----------------------------------------------------------------------------------------------------------
 
 

@@ -35,11 +35,6 @@ WHEN = datetime(2026, 11, 27, 21, 35, 24, tzinfo=UTC)
 HERE = "http://127.0.0.1:8080/openapi/v1"
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "one.json"
-
-
 class Watched(WrappingTransport):
     """A transport that notes the requests and their times."""
 

@@ -40,11 +40,6 @@ from vidgen_async.types.http import Request, make_headers
 SECRET_PLAN = "a very secret plan"
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "one.json"
-
-
 async def answer(transport, request: Request) -> int:
     return (await value(transport, request))["answer"]
 

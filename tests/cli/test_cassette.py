@@ -9,6 +9,7 @@ import pytest
 
 from tests.cassette.sample_cassettes import (
     BLOB,
+    TOKEN,
     boat,
     create,
     document,
@@ -18,8 +19,6 @@ from tests.cassette.sample_cassettes import (
 )
 
 from .conftest import text_of
-
-TOKEN = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJub2JvZHkifQ.c2lnbmF0dXJl"
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 
 from tests.cassette.sample_cassettes import (
     BLOB,
+    TOKEN,
     VIDEO,
     boat,
     changed,
@@ -21,7 +22,6 @@ from vidgen_async.cassette import load
 
 from .conftest import Stream
 
-TOKEN = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJub2JvZHkifQ.c2lnbmF0dXJl"
 WHOLE = document(create(), look(2), look(3, "completed"))
 
 
