@@ -195,15 +195,31 @@ async def test_a_task_that_does_not_show_that_it_is_the_orders_leaves_it_uncerta
     await uncertain(orders, service)
 
 
-async def test_a_task_that_is_older_than_the_send_leaves_it_uncertain(orders, service, answer, task):
-    answer(takes=30)
-    service.found["t-1"] = evolve(task, created_at=task.created_at - timedelta(seconds=4))
+#: Seconds by which the service's clock is ahead; creation of the task, in seconds after the send by that clock.
+IMPOSSIBLE_TIMES = [(0, -4), (0, 95), (0, 86_400), (0, 1e9), (10_800, -10_800), (7_200, 0), (-86_400, 0), (2e11, 0)]
+
+
+@pytest.mark.parametrize(("ahead", "created"), IMPOSSIBLE_TIMES)
+async def test_a_time_that_the_task_of_this_send_cannot_have_leaves_it_uncertain(
+    orders, service, answer, task, ahead, created
+):
+    answer(takes=30, date=timedelta(seconds=ahead))
+    service.found["t-1"] = evolve(task, created_at=task.created_at + timedelta(seconds=ahead + created))
 
     await uncertain(orders, service)
 
 
-async def test_the_services_own_clock_counts(orders, service, answer, task):
-    answer(date=timedelta(hours=3))
+@pytest.mark.parametrize(("ahead", "created"), [(0, 30), (0, 85), (3_500, 0), (-3_500, 85)])
+async def test_the_services_own_clock_counts(orders, service, answer, task, ahead, created):
+    answer(takes=30, date=timedelta(seconds=ahead))
+    service.found["t-1"] = evolve(task, created_at=task.created_at + timedelta(seconds=ahead + created))
+
+    assert (await orders.create(VIDEO, order_id="o")).task_id == "t-1"
+
+
+@pytest.mark.parametrize("date", ["Fri, 31 Dec 9999 23:59:59 GMT", "Mon, 01 Jan 0001 00:00:00 GMT"])
+async def test_a_date_without_a_time_around_it_leaves_it_uncertain(orders, service, answer, task, date):
+    answer(date=None, Date=date)
     service.found["t-1"] = task
 
     await uncertain(orders, service)

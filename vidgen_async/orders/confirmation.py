@@ -18,6 +18,7 @@ from vidgen_async.clock import Clock
 from vidgen_async.errors import CassetteError, NotFoundError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
+from vidgen_async.orders.error_messages import CLOCKS_APART
 from vidgen_async.service.codec import is_json_object
 from vidgen_async.types.http import parse_http_date
 from vidgen_async.types.orders import Attempt, AttemptOutcome, Evidence, Order
@@ -31,6 +32,8 @@ UNKNOWN_FOR = 10.0
 PAUSE = 1.0
 #: By how much a task may seem older than its create, for clocks that are set to whole seconds.
 TOLERANCE = timedelta(seconds=2)
+#: By how much a task may seem younger than the answer, for a service that answers first, and for clocks of its hosts.
+LATEST_CREATION = timedelta(minutes=1)
 
 
 @frozen(kw_only=True)
@@ -100,15 +103,19 @@ class Confirmation:
 
 
 def could_be_of(task: VideoTask, attempt: Attempt, order: Order) -> bool:
-    """Whether the task is of the order's model and was created no earlier than this attempt was sent, by the service's
-    own clock: the ``Date`` of its answer, less the time that the send took. False where the service does not say."""
+    """Whether the task is of the order's model and was created while this attempt was sent, by the service's own clock:
+    from the ``Date`` of its answer, less the time that the send took, until soon after it. False where the service does
+    not say, or if that clock and this one differ by more than :data:`CLOCKS_APART`."""
     evidence = attempt.evidence
     answered_at = None if evidence is None else _date(evidence)
     if evidence is None or answered_at is None or task.created_at is None or not task.model:
         return False
     if task.model != json.loads(order.body).get("model"):
         return False
-    return task.created_at >= answered_at - (evidence.at - attempt.sent_at) - TOLERANCE
+    if abs(answered_at - evidence.at) > CLOCKS_APART:
+        return False
+    age = answered_at - task.created_at
+    return -LATEST_CREATION <= age <= evidence.at - attempt.sent_at + TOLERANCE
 
 
 def _date(evidence: Evidence) -> datetime | None:
