@@ -5,7 +5,7 @@ import re
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -44,7 +44,7 @@ async def test_a_directory_is_not_a_journal(open_file, tmp_path):
 async def test_a_file_that_is_not_a_database_is_not_changed(journal, path):
     path.write_bytes(b"not a database, but a thesis. " * 100)
     before = path.read_bytes()
-    await fails(journal, "not a journal")
+    await fails(journal, "not a journal", "If it was one", "check the account before you order anything")
     assert path.read_bytes() == before
 
 
@@ -153,15 +153,36 @@ async def test_an_operation_on_a_locked_file_times_out_and_can_be_retried(open_f
     assert len(await journal.list(SERVICE, ACCOUNT, NOW)) == 2
 
 
-async def test_a_file_in_use_with_another_journal_mode_is_refused(open_file, path):
-    journal = open_file(busy_timeout=0.05)
+@pytest.mark.parametrize("busy_timeout", [0.05, 30.0])
+async def test_a_file_that_another_program_has_open_in_wal_mode_is_refused_at_once(open_file, path, busy_timeout):
+    journal = open_file(busy_timeout=busy_timeout)
     await journal.intend(order_of("a"))
     await journal.aclose()
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("SELECT * FROM orders").fetchall()
-        await fails(journal, "locked", may_be_temporary=True)
+        words = ("locked", "journal_mode = WAL", "end that program", "database browser")
+        await fails(journal, *words, may_be_temporary=True)
     await journal.intend(order_of())
+    assert rows(path, "PRAGMA journal_mode") == [("delete",)]  # which is not stored, unlike WAL
+
+
+async def test_a_file_that_another_program_switches_to_wal_mode_while_in_use_is_switched_back(open_file, path):
+    journals = {order_id: open_file(busy_timeout=0.05) for order_id in "xy"}
+    for order_id, journal in journals.items():
+        await sending(journal, order_id)
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("SELECT * FROM orders").fetchall()
+        for journal in journals.values():
+            with suppress(JournalError):
+                await journal.intend(order_of("b"))
+        await fails(journal, "locked", "journal_mode = WAL", may_be_temporary=True)
+
+    for order_id, journal in journals.items():
+        assert (await journal.settle(ref_of(order_id), 1, accepted())).receipt is not None
+    assert rows(path, "PRAGMA journal_mode") == [("delete",)]
+    assert not path.with_name("orders.db-wal").exists()
 
 
 async def test_a_file_whose_unsafe_journal_mode_cannot_be_changed_is_refused(journal, monkeypatch):

@@ -20,7 +20,8 @@ Harm: TypeAlias = Callable[[Path], AbstractContextManager[None]]
 NOBODY = 65534
 PAGE = 4096
 UNWRITABLE = ("may not write", "make the file and its directory writable")
-DAMAGED = ("damaged", "check the account before you order anything")
+DAMAGED = ("damaged", "check the account before you order anything", "docs/how-to/backups.md")
+LOST = ("lost", "begin anew on purpose", *DAMAGED)
 GONE = ("deleted or replaced", "put it back")
 
 
@@ -253,6 +254,8 @@ AT_OPENING = (
     Trouble(damaged, DAMAGED),
     Trouble(without_head, ("not a journal", "give the path")),
     Trouble(truncated, DAMAGED),
+    Trouble(emptied, LOST),
+    Trouble(moved, LOST),
     Trouble(newer, ("newer", "upgrade vidgen_async")),
 )
 #: To a file that is in use.
@@ -266,5 +269,5 @@ IN_USE = (
     Trouble(damaged, DAMAGED),
     Trouble(without_head, ("not a journal", "give the path")),
     Trouble(truncated, DAMAGED),
-    Trouble(emptied, DAMAGED),
+    Trouble(emptied, LOST),
 )

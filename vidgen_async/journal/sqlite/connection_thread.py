@@ -90,6 +90,9 @@ class ConnectionThread:
         else:
             self._is_locked = False
             future.set_result(result)
+            if _is_in_wal_mode(db):  # so that this connection does not prevent another one from switching it off
+                _close(db)
+                db = None
         return db
 
     def _fail_waiting(self, error: JournalError) -> None:
@@ -105,6 +108,14 @@ class ConnectionThread:
                 self._queue.put(None)  # the thread ends after the current operation
             elif item[1].set_running_or_notify_cancel():
                 item[1].set_exception(error)
+
+
+def _is_in_wal_mode(db: LockedConnection) -> bool:
+    """Return whether another program has switched the file to WAL mode. Opening it again switches that off."""
+    try:
+        return bool(db.execute("PRAGMA journal_mode").fetchone()[0] == "wal")
+    except sqlite3.Error:
+        return False  # the next operation reports it
 
 
 def _close(db: LockedConnection | None) -> None:

@@ -6,7 +6,7 @@ import os
 import re
 import sqlite3
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from vidgen_async.atomic_file import AtomicFile
@@ -14,6 +14,7 @@ from vidgen_async.errors import JournalError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.sqlite import schema
 from vidgen_async.journal.sqlite.file_lock import FileLock, LockedConnection
+from vidgen_async.journal.sqlite.side_files import LOCK, beside, find_side_files, is_lost, is_marked
 
 logger = logging.getLogger(__name__)
 
@@ -31,15 +32,24 @@ _creation_lock = threading.Lock()
 
 _NOT_WRITABLE = "this user may not write it; make the file and its directory writable"
 _DISK_FULL = "the disk is full; free some space, then retry"
-_DAMAGED = (
-    "it is damaged; check the account before you order anything with a new file or a restored backup: orders that are "
+_PAGE = "docs/how-to/backups.md"
+_RESTORE = (
+    f"check the account before you order anything with a new file or a restored backup (see {_PAGE}): orders that are "
     "missing in that file would be sent again"
 )
+_DAMAGED = f"it is damaged; {_RESTORE}"
 _CANNOT_BE_OPENED = (
     "it cannot be opened; it must be a file that this user may read and write, in a directory where this user may "
     "create files"
 )
-_NOT_A_JOURNAL = "it is not a journal; give the path of a journal, or of a file that does not exist yet"
+_IN_WAL_MODE = (
+    "it is locked, because another program has it open in journal mode 'wal' (a write-ahead log, which PRAGMA "
+    "journal_mode = WAL switches on); end that program, for example a database browser or a replication tool, then "
+    "retry: this mode is then switched off"
+)
+_NOT_A_JOURNAL = (
+    f"it is not a journal; give the path of a journal, or of a file that does not exist yet. If it was one, {_DAMAGED}"
+)
 #: What no later attempt changes. Any other cause may be temporary.
 _PERMANENT = frozenset({_NOT_WRITABLE, _DAMAGED, _CANNOT_BE_OPENED, _NOT_A_JOURNAL})
 _MEANINGS = {
@@ -86,12 +96,10 @@ class JournalFile:
             self._create()
         else:
             self.check_identity()
-        file = Path(os.path.realpath(self.path))
+        file = self._real_path()
         if not os.access(file, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
             return self._connect(None)  # a file that this user can only read needs no lock
-        lock = FileLock(
-            file.with_name(f"{file.name}-lock"), time_limit=self._busy_timeout, mode=file.stat().st_mode & 0o666
-        )
+        lock = FileLock(beside(file, LOCK), time_limit=self._busy_timeout, mode=file.stat().st_mode & 0o666)
         try:
             # The first read may have to roll back the transaction of a process that was killed.
             with lock.hold(exclusive=True):
@@ -101,27 +109,30 @@ class JournalFile:
             raise
 
     def _connect(self, lock: FileLock | None) -> LockedConnection:
+        file = self._real_path()
+        had_attempts = is_marked(file)  # first, since another process may be writing the first attempt
         db = sqlite3.connect(self.path, timeout=self._busy_timeout, isolation_level=None, factory=LockedConnection)
         db.lock = lock
+        db.file = None if lock is None else file
         try:
             db.row_factory = sqlite3.Row
             with schema.transaction(db, "DEFERRED"):
                 version = schema.read_version(db, self.path)
-            if version == 0 and self._identity is not None:
-                raise self.make_error(f"it was emptied while it was in use: {_DAMAGED}")
+            if version == 0 and (had_attempts or self._identity is not None):
+                raise self._make_loss()
             # With a rollback journal, several processes can write safely in every version of SQLite. (The write-ahead
             # log of versions before 3.51.3 can lose a commit if two processes write.)
-            (mode,) = db.execute("PRAGMA journal_mode = TRUNCATE").fetchone()
-            if mode != "truncate":
-                problem = f"another program uses it in journal mode {mode!r}; end that program, then retry"
-                raise self.make_error(problem, may_be_temporary=True)
+            if not _set_journal_mode(db):
+                raise self.make_error(_IN_WAL_MODE, may_be_temporary=True)
             db.execute("PRAGMA synchronous = FULL")
             db.execute("PRAGMA fullfsync = ON")
             db.execute("PRAGMA foreign_keys = ON")
             if version < schema.VERSION:
                 schema.upgrade(db, self.path)
+            with suppress(OSError):  # a copy, or a journal of an earlier release, can be read on a full disk, too
+                db.mark_use()
             if self._identity is None:
-                self._identity = self._read_identity()
+                self._identity = _identity_of(self.path.stat())
         except BaseException:
             db.close()
             raise
@@ -132,13 +143,16 @@ class JournalFile:
         or to a new one without the orders that were sent.
 
         Raises:
-            JournalError: The file was deleted or replaced.
+            JournalError: The file was deleted, replaced or emptied.
         """
         try:
-            identity = self._read_identity()
+            status = self.path.stat()
         except FileNotFoundError:
-            identity = None
-        if identity != self._identity:
+            status = None
+        if status is not None and _identity_of(status) == self._identity:
+            if not status.st_size:  # before SQLite deletes what it had not applied to the file yet
+                raise self._make_loss()
+        else:
             problem = "it was deleted or replaced while it was in use; put it back, or restart with the file to use"
             raise self.make_error(problem, may_be_temporary=True)
 
@@ -180,9 +194,19 @@ class JournalFile:
         message = f"the journal {self.path} could not be used: {problem}. Nothing was written."
         return JournalError(message, may_be_temporary=may_be_temporary)
 
-    def _read_identity(self) -> tuple[int, int]:
-        status = self.path.stat()
-        return status.st_dev, status.st_ino
+    def _make_loss(self) -> JournalError:
+        """Return the error for a file that was used and now is missing or empty."""
+        file = self._real_path()
+        names = [path.name for path in (file, *find_side_files(file)) if path.exists()]
+        return self.make_error(
+            f"it was used, and now is {'empty' if file.exists() else 'missing'}, thus lost or damaged. Put it back; or "
+            f"{_RESTORE}. To begin anew on purpose, with order ids that were never used, first delete "
+            f"{', '.join(names)} in {file.parent}"
+        )
+
+    def _real_path(self) -> Path:
+        """The file itself if the path is that of a link: SQLite puts its files beside it."""
+        return Path(os.path.realpath(self.path))
 
     def _check_location(self) -> None:
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
@@ -197,18 +221,40 @@ class JournalFile:
             )
 
     def _create(self) -> None:
-        """Create a missing file for its owner only. SQLite gives the files beside it the same permissions."""
-        target = os.path.realpath(self.path)
+        """Create a missing file for its owner only. SQLite gives the files beside it the same permissions.
+
+        Raises:
+            JournalError: The file was deleted or emptied.
+        """
+        target = self._real_path()
+        if is_lost(target):
+            raise self._make_loss()
         with _creation_lock:
             try:
                 os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             except FileExistsError:
-                mode = Path(target).stat().st_mode & 0o777
+                mode = target.stat().st_mode & 0o777
                 if mode & 0o007:
                     message = "journal %(path)s: all users of this machine can access it (mode %(mode)o)"
                     report(
                         logger, logging.WARNING, Event.JOURNAL_WORLD_READABLE, message, path=str(self.path), mode=mode
                     )
+
+
+def _identity_of(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def _set_journal_mode(db: sqlite3.Connection) -> bool:
+    """Return whether SQLite uses a rollback journal, which it cannot while another program has the file open in WAL
+    mode."""
+    try:
+        (mode,) = db.execute("PRAGMA journal_mode = TRUNCATE").fetchone()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+        return False
+    return bool(mode == "truncate")
 
 
 def find_network_file_system(path: Path) -> str | None:

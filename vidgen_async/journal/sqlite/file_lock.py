@@ -13,6 +13,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TypeVar
 
+from vidgen_async.journal.sqlite.side_files import is_marked, mark
 from vidgen_async.types.orders import OrderRef
 
 try:
@@ -125,6 +126,19 @@ class LockedConnection(sqlite3.Connection):
     """A connection whose transactions hold the lock. Closing it closes the lock's file too."""
 
     lock: FileLock | None = None
+    file: Path | None = None
+    """The journal, if this user may write it."""
+
+    def mark_use(self) -> None:
+        """Mark the files beside the journal if it has an attempt, which need not be committed yet.
+
+        Raises:
+            OSError: The mark could not be written.
+        """
+        if self.file is None or is_marked(self.file):
+            return
+        if self.execute("SELECT EXISTS (SELECT 1 FROM attempts)").fetchone()[0]:
+            mark(self.file, self.file.stat().st_mode & 0o666)
 
     def adjust(self, record: T) -> T:
         """Return the record as it is: all processes of one machine have the same clock."""

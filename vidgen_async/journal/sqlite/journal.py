@@ -28,7 +28,9 @@ class SqliteJournal(SqlJournal[ConnectionThread]):
 
     Args:
         path: The file. The first operation creates it, for its owner only (mode 0600); its directory must exist. A file
-            that was deleted or replaced while in use is not written any more.
+            that was deleted or replaced while in use is not written any more. One that had an attempt and is missing or
+            empty now is not created again, as long as the files beside it (such as ``orders.db-lock``) exist: every
+            operation raises JournalError.
         busy_timeout: Seconds for which an operation waits while another process writes; at most a day.
         allow_network_file_system: Permits a network file system. Use it only if its locks work across all machines that
             use the file.

@@ -204,10 +204,13 @@ def transaction(db: sqlite3.Connection, kind: str) -> Iterator[None]:
         kind: ``DEFERRED`` to read a consistent state, ``IMMEDIATE`` to write, with no other writer meanwhile.
     """
     lock = db.lock if isinstance(db, LockedConnection) else None
-    with nullcontext() if lock is None else lock.hold(exclusive=kind == "IMMEDIATE"):
+    is_writing = kind == "IMMEDIATE"
+    with nullcontext() if lock is None else lock.hold(exclusive=is_writing):
         db.execute(f"BEGIN {kind}")
         try:
             yield
+            if is_writing and isinstance(db, LockedConnection):
+                db.mark_use()
             db.execute("COMMIT")
         except BaseException:
             if db.in_transaction:
