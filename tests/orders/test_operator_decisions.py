@@ -203,7 +203,7 @@ async def test_a_resend_that_is_refused_leaves_the_order_uncertain_and_its_error
     assert "was not sent" not in str(caught.value)
     assert isinstance(caught.value.__cause__, cause)
     assert advice in caught.value.advice
-    with pytest.raises(UncertainCreateError, match="attempt 2, a resend, was sent"):
+    with pytest.raises(UncertainCreateError, match="attempt 2, a resend, began"):
         await uncertain.create(REQUEST, order_id="o")
 
 

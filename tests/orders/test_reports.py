@@ -55,7 +55,7 @@ async def test_every_unclear_attempt_is_told(orders, service):
     await told(orders)
     error = await told(orders, resend=True)
     assert "attempt 1 began" in error.summary
-    assert "attempt 2, a resend, was sent" in error.summary
+    assert "attempt 2, a resend, began" in error.summary
     assert [attempt.evidence.status for attempt in error.attempts] == [503, 500]
 
 

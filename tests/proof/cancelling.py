@@ -208,7 +208,8 @@ class Pause:
         self.go_on = threading.Event()
 
     def __call__(self, statement: str) -> None:
-        self._left -= self._word in statement
+        # A PRAGMA follows each operation in a file, whose result its caller has already.
+        self._left -= self._word in statement and not statement.startswith("PRAGMA")
         if self._left == 0 and not self.is_reached.is_set():
             self.is_reached.set()
             self.go_on.wait(30)
