@@ -133,6 +133,11 @@ class VirtualClock:
             idle_passes = idle_passes + 1 if activity == self._activity and not self._holds else 0
 
 
+def time_of(clock: Clock, moment: datetime) -> float:
+    """The value that ``clock.now()`` had at a moment in the past; the present one for a moment in the future."""
+    return clock.now() - max((clock.wall() - moment).total_seconds(), 0.0)
+
+
 def hold_of(clock: Clock) -> Callable[[], AbstractContextManager[None]]:
     """Return the context manager that stops virtual time while a thread works; it has no effect on real time."""
     hold: Callable[[], AbstractContextManager[None]] = getattr(clock, "hold", nullcontext)
@@ -143,13 +148,21 @@ async def run_in_thread(call: Callable[..., T], *arguments: Any, executor: Execu
     """Run ``call(*arguments)`` in a thread of the executor, by default the event loop's. If it is cancelled,
     CancelledError is raised only after the thread has ended, so that no file is closed while a thread still writes to
     it."""
-    work = asyncio.get_running_loop().run_in_executor(executor, partial(call, *arguments))
+    work = asyncio.get_running_loop().run_in_executor(executor, partial(_run, call, *arguments))
     try:
         await wait_for_end({work})
     except asyncio.CancelledError:
         work.exception()  # retrieved, so that asyncio does not log it as never retrieved
         raise
     return work.result()
+
+
+def _run(call: Callable[..., T], *arguments: Any) -> T:
+    try:
+        return call(*arguments)
+    except StopIteration as error:  # no future can hold it: the caller would wait for ever
+        message = "the call in a thread raised StopIteration"
+        raise RuntimeError(message) from error
 
 
 async def wait_for_end(work: "Collection[asyncio.Future[Any]]") -> None:
@@ -211,6 +224,7 @@ async def within(clock: Clock, seconds: float | None, work: Callable[[], Awaitab
         await asyncio.wait({worker, timer}, return_when=asyncio.FIRST_COMPLETED)
         if worker.done():
             return await worker
+        await timer  # it may have failed
         raise TimeoutError
     finally:
         for task in (worker, timer):

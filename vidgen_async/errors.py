@@ -143,7 +143,8 @@ class TransportClosedError(TransportError):
 
 
 class KeyFunctionError(TransportError, ConfigurationError):
-    """The function given as ``api_key`` raised (``__cause__``), did not return in time, or returned no usable key."""
+    """The function given as ``api_key`` raised, did not return in time, or returned no usable key. The message names
+    the class and the place of what it raised; the exception itself, whose text may hold a key, is not chained."""
 
     may_retry = True
 

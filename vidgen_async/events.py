@@ -9,9 +9,11 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import ParamSpec
+
+from vidgen_async.user_code import UserCode, current_task, must_propagate
 
 P = ParamSpec("P")
 
@@ -128,7 +130,7 @@ listeners: list[Callable[[Event, Mapping[str, object]], None]] = []
 def report(logger: logging.Logger, level: int, event: Event, message: str, /, **fields: object) -> None:
     """Log ``message``, formatted with the fields by their names, as a record that has them as attributes."""
     _notify(event, fields)
-    with suppress(Exception):
+    with UserCode(is_awaited=False):
         if logger.isEnabledFor(level):
             _log(logger, level, event, message, fields)
 
@@ -138,7 +140,7 @@ def report_failure(
 ) -> None:
     """Like :func:`report`, as an ERROR with the traceback of ``error``."""
     _notify(event, fields)
-    with suppress(Exception):
+    with UserCode(is_awaited=False):
         if logger.isEnabledFor(logging.ERROR):
             _log(logger, logging.ERROR, event, message, fields, error)
 
@@ -157,9 +159,9 @@ def _log(
     args = (fields,) if fields else ()
     raised = None if error is None else (type(error), error, error.__traceback__)
     facts = (logger.name, level, file, line, message, args, raised, function)
-    try:
+    with UserCode(is_awaited=False) as factory:
         record = logger.makeRecord(*facts)
-    except Exception:  # noqa: BLE001 - the factory's: it may need a context that the SDK's own workers do not have
+    if factory.error is not None:  # it may need a context that the SDK's own workers do not have
         record = logging.LogRecord(*facts)
     vars(record).update(fields, event_name=str(event))
     logger.handle(record)
@@ -167,19 +169,18 @@ def _log(
 
 @contextmanager
 def contain_hook(logger: logging.Logger, hook: str, /, **fields: object) -> Iterator[None]:
-    """Log every exception of a caller's ``hook`` in this block, a CancelledError too. Only the cancellation of the
-    running task itself, a KeyboardInterrupt and a SystemExit propagate."""
+    """Log what a caller's ``hook`` raises in this block, unless it must propagate."""
     subject = "".join(f" {name.removesuffix('_id')} %({name})s" for name in fields)
+    caller = current_task()
     try:
         yield
-    except (KeyboardInterrupt, SystemExit, GeneratorExit):
-        raise
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
+    except BaseException as error:
+        if must_propagate(error, caller):
             raise
-        report(logger, logging.WARNING, Event.HOOK_CANCELLED, f"%(hook)s was cancelled:{subject}", hook=hook, **fields)
-    except BaseException as error:  # noqa: BLE001 - pytest's outcomes and those of other frameworks are no Exceptions
+        if isinstance(error, asyncio.CancelledError):
+            message = f"%(hook)s was cancelled:{subject}"
+            report(logger, logging.WARNING, Event.HOOK_CANCELLED, message, hook=hook, **fields)
+            return
         message = f"%(hook)s failed with %(error)s:{subject}"
         name = type(error).__name__
         report_failure(logger, Event.HOOK_FAILED, message, error, hook=hook, error=name, **fields)
@@ -187,7 +188,7 @@ def contain_hook(logger: logging.Logger, hook: str, /, **fields: object) -> Iter
 
 def _notify(event: Event, fields: Mapping[str, object]) -> None:
     for listener in listeners:
-        with suppress(Exception):
+        with UserCode(is_awaited=False):
             listener(event, fields)
 
 

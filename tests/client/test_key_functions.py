@@ -161,12 +161,10 @@ async def test_the_same_key_is_asked_for_once_when_many_requests_were_refused(se
 async def test_what_the_function_raises_is_raised_and_nothing_is_sent(service):
     keys = Keys(LookupError("the vault is closed"), service.api_key)
     async with client_with(service, keys) as client:
-        with pytest.raises(
-            KeyFunctionError, match=r"^account\.get: the api_key function raised LookupError$"
-        ) as caught:
+        expected = r"^account\.get: the api_key function raised LookupError \(test_key_functions\.py, line \d+\)$"
+        with pytest.raises(KeyFunctionError, match=expected) as caught:
             await client.account.get()
         assert isinstance(caught.value, TransportError)
-        assert str(caught.value.__cause__) == "the vault is closed"
         assert service.requests == []
         await client.account.get()
 

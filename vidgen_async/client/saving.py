@@ -2,14 +2,15 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import AbstractContextManager, ExitStack, aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, aclosing, suppress
 from pathlib import Path
 
 from attrs import evolve
 
 from vidgen_async.errors import DownloadError, TargetExistsError, VidgenError
 from vidgen_async.types.resources import VideoTask
+from vidgen_async.user_code import UserCode, describe
 from vidgen_async.watcher import Outcome
 
 
@@ -39,12 +40,22 @@ class Saver:
         """The outcome with the path of its video, or with the reason why it was not saved; a failed one unchanged."""
         if outcome.error is not None or outcome.task is None:
             return outcome
-        target = Path(self._to(outcome)) if callable(self._to) else Path(self._to, f"{file_name(outcome.task_id)}.mp4")
         try:
+            target = self._target_of(outcome)
             self._claim(target, outcome.task_id)
             return evolve(outcome, path=await self._download(outcome.task, target))
         except VidgenError as error:
             return evolve(outcome, error=error)
+
+    def _target_of(self, outcome: Outcome) -> Path:
+        if not callable(self._to):
+            return Path(self._to, f"{file_name(outcome.task_id)}.mp4")
+        with UserCode(is_awaited=False, passes=(Exception,)) as call:
+            return Path(self._to(outcome))
+        message = (
+            f"the video of task {outcome.task_id!r} was not saved: the function `to` raised {describe(call.error)}"
+        )
+        raise DownloadError(message, task_id=outcome.task_id)
 
     def _claim(self, target: Path, task_id: str) -> None:
         owner = self._targets.setdefault(os.path.abspath(target), task_id)  # noqa: PTH100 - links are not resolved
@@ -113,16 +124,19 @@ async def save_each(
 
 async def iterate(outcomes: AsyncIterable[Outcome] | Iterable[Outcome]) -> AsyncGenerator[Outcome, None]:
     """All outcomes. A generator is closed with this one: the watch behind it ends."""
-    if isinstance(outcomes, AsyncGenerator):
-        async with aclosing(outcomes):
-            async for outcome in outcomes:
-                yield outcome
-    elif isinstance(outcomes, AsyncIterable):
-        async for outcome in outcomes:
+    each = aiter(outcomes) if isinstance(outcomes, AsyncIterable) else iter(outcomes)
+    async with AsyncExitStack() as stack:
+        if isinstance(outcomes, AsyncGenerator):
+            await stack.enter_async_context(aclosing(outcomes))
+        while (outcome := await _next(each)) is not None:
             yield outcome
-    else:
-        for outcome in outcomes:
-            yield outcome
+
+
+async def _next(outcomes: AsyncIterator[Outcome] | Iterator[Outcome]) -> Outcome | None:
+    with UserCode(passes=(Exception,)) as call:
+        return await anext(outcomes, None) if isinstance(outcomes, AsyncIterator) else next(outcomes, None)
+    # A bare CancelledError would seem to be the caller's cancellation, a GeneratorExit the end of its loop.
+    raise VidgenError(f"the iterator of outcomes raised {describe(call.error)}") from call.error
 
 
 def file_name(task_id: str) -> str:

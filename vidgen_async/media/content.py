@@ -21,9 +21,10 @@ from vidgen_async.service.endpoints import Endpoints, checked_task_id
 from vidgen_async.service.error_responses import refuser
 from vidgen_async.service.retries import Reads
 from vidgen_async.service.status_rules import rule_for
-from vidgen_async.transports.base import BufferedResponse, Response
+from vidgen_async.transports.base import BufferedResponse, Chunks, Response
 from vidgen_async.types.http import CHUNK, Request, make_headers
 from vidgen_async.types.resources import TaskLike
+from vidgen_async.user_code import UserCode
 
 logger = logging.getLogger(__name__)
 
@@ -183,19 +184,26 @@ class Content:
     async def _fetch(self, request: Request) -> ContentResponse | _Failure:
         """Send the request, follow redirects, and check the response. The caller closes it if it is a video."""
         try:
-            for _ in range(MAX_REDIRECTS + 1):
-                async with AsyncExitStack() as stack:
-                    response = await stack.enter_async_context(await self._reads.send(request))
-                    if response.status not in REDIRECTS:
-                        chunks = response.chunks(self._chunk_size)
-                        result = await self._check(ContentResponse(request, response, chunks))
-                        stack.pop_all()
-                        self._last_url = request.url
-                        return result
-                    request = self._redirect(request, response)
-            raise self._make_error(f"more than {MAX_REDIRECTS} redirects")
+            with UserCode(passes=(Exception,)) as call:
+                for _ in range(MAX_REDIRECTS + 1):
+                    async with AsyncExitStack() as stack:
+                        response = await stack.enter_async_context(await self._reads.send(request))
+                        if response.status not in REDIRECTS:
+                            chunks = Chunks(partial(self._read_chunk, request, response.chunks(self._chunk_size)))
+                            result = await self._check(ContentResponse(request, response, chunks))
+                            stack.pop_all()
+                            self._last_url = request.url
+                            return result
+                        request = self._redirect(request, response)
+                raise self._make_error(f"more than {MAX_REDIRECTS} redirects")
+            raise self._reads.explain(request, call.error)
         except (ServiceError, DownloadError, TransportError) as error:
             return _Failure(error, request.url, "Authorization" in request.headers)
+
+    async def _read_chunk(self, request: Request, chunks: AsyncIterator[bytes]) -> bytes | None:
+        with UserCode(passes=(Exception,)) as call:
+            return await anext(chunks, None)
+        raise self._reads.explain(request, call.error)
 
     async def _check(self, result: ContentResponse) -> ContentResponse:
         status, headers, asked = result.response.status, result.response.headers, result.request.headers
@@ -269,6 +277,7 @@ class Content:
         """
         location = location.strip()
         shown = excerpt(location, self._reads.known)
+        url = None
         if _CONTROL.search(location):
             raise self._make_error(f"a redirect to a URL with control characters: {shown}")
         try:
@@ -279,8 +288,10 @@ class Content:
                     scheme=url.scheme, authority=url.raw_authority, path=f"{url.raw_path}?", encoded=True
                 )
             is_complete = url.scheme in ("http", "https") and bool(url.host) and bool(url.port)
-        except ValueError:
-            raise self._make_error(f"a redirect to an invalid URL: {shown}") from None
+        except ValueError:  # it may quote the URL, and must not be the context of the error
+            url = None
+        if url is None:
+            raise self._make_error(f"a redirect to an invalid URL: {shown}")
         if not is_complete:
             raise self._make_error(f"a redirect to a URL that is neither http:// nor https://: {shown}")
         if url.raw_user is not None or url.raw_password is not None:

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import Generic, TypeAlias, TypeVar
 
 from vidgen_async.clock import Clock
+from vidgen_async.errors import VidgenError
+from vidgen_async.user_code import UserCode, describe
 
 T = TypeVar("T", bound=int | None)
 
@@ -30,4 +32,7 @@ class Progress(Generic[T]):
         now = self._clock.now()
         if is_last or self._reported_at is None or now - self._reported_at >= _INTERVAL:
             self._reported_at = now
-            self._on_progress(done, total)
+            with UserCode(is_awaited=False, passes=(Exception,)) as call:
+                self._on_progress(done, total)
+            if call.error is not None:
+                raise VidgenError(f"on_progress raised {describe(call.error)}") from call.error

@@ -20,12 +20,13 @@ from vidgen_async.clock import Clock, hold_of
 from vidgen_async.errors import InvalidRequestError
 from vidgen_async.media.image_types import SIGNATURE_SIZE, describe_type, image_type
 from vidgen_async.media.progress import OnSent, Progress
-from vidgen_async.redaction.messages import excerpt
+from vidgen_async.redaction.messages import excerpt, showable
 from vidgen_async.service.codec import read_asset
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads
 from vidgen_async.types.http import CHUNK, Body, BytesBody
 from vidgen_async.types.resources import ASSETS_PATH, ImageSource, ReferenceAsset
+from vidgen_async.user_code import UserCode
 
 T = TypeVar("T")
 
@@ -261,10 +262,10 @@ def _read_file(file: Any) -> tuple[bytes, str]:
     given = getattr(file, "name", None)
     name = f"the file {excerpt(given)!r}" if isinstance(given, str) else "the file"
     position = _position(file)
-    try:
+    with UserCode(is_awaited=False) as call:
         data = file.read()
-    except (OSError, ValueError) as error:
-        raise _make_error(f"{name} cannot be read: {_reason(error)}") from error
+    if call.error is not None:
+        raise _make_error(f"{name} cannot be read: {_reason(call.error)}") from showable(call.error)
     if isinstance(data, bytes | bytearray | memoryview):
         if not len(data) and position:
             raise _make_error(f"{name} is at its end (position {position}): call seek(0) before the upload")
@@ -347,8 +348,8 @@ def _url_of(asset: ReferenceAsset) -> str:
     return asset.url.strip()
 
 
-def _reason(error: Exception) -> str:
-    return excerpt(str(getattr(error, "strerror", None) or error))
+def _reason(error: BaseException) -> str:
+    return excerpt(str(getattr(error, "strerror", None) or error)) or type(error).__name__
 
 
 def _make_error(problem: str) -> InvalidRequestError:

@@ -15,6 +15,7 @@ from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
 from vidgen_async.types.orders import Balance, Evidence, OrderRef
 from vidgen_async.types.resources import Account
+from vidgen_async.user_code import UserCode
 
 logger = logging.getLogger(__name__)
 
@@ -72,13 +73,13 @@ class Balances:
     async def _read_all(self, read: Callable[[], Awaitable[Account]]) -> None:
         while self._waiting:
             waiting, self._waiting = self._waiting, []
-            try:
+            with UserCode() as call:  # only additional evidence: neither the service nor a journal may raise here
                 balance = self.remember(await within(self._clock, READ_TIMEOUT, read))
                 for ref, n, evidence in waiting:
                     await self._journal.settle(ref, n, evolve(evidence, balance_after=balance))
-            except Exception as error:  # noqa: BLE001 - only additional evidence: neither the service nor a journal may raise here
+            if call.error is not None:
                 message = "the balance after %(count)d uncertain creates could not be recorded: %(error)s"
-                name = type(error).__name__
+                name = type(call.error).__name__
                 report(logger, logging.INFO, Event.BALANCE_READ_FAILED, message, count=len(waiting), error=name)
 
 

@@ -23,6 +23,7 @@ from vidgen_async.service.codec import is_json_object
 from vidgen_async.types.http import parse_http_date
 from vidgen_async.types.orders import Attempt, AttemptOutcome, Evidence, Order
 from vidgen_async.types.resources import VideoTask
+from vidgen_async.user_code import UserCode
 
 logger = logging.getLogger(__name__)
 
@@ -63,11 +64,11 @@ class Confirmation:
                 answered=True,
                 request_id=attempt.evidence.request_id,
             )
-            try:
+            with UserCode() as call:  # whatever a journal raises: the create is not called off by it
                 order = await self.journal.confirm(order.ref, attempt.n, evidence)
-            except Exception as error:  # noqa: BLE001 - whatever a journal raises: the create is not called off by it
+            if call.error is not None:
                 message = "order %(order_id)r: its task %(task_id)s could not be written to the journal: %(error)s"
-                fields = {"order_id": order.order_id, "task_id": task.id, "error": type(error).__name__}
+                fields = {"order_id": order.order_id, "task_id": task.id, "error": type(call.error).__name__}
                 report(logger, logging.ERROR, Event.ORDER_WRITE_FAILED, message, **fields)
                 break
             if order.receipt is not None:
@@ -85,14 +86,13 @@ class Confirmation:
             for candidate in candidates:
                 if candidate in found:
                     continue
-                try:
+                # A cassette that cannot be used is no answer about the task.
+                with UserCode(passes=(CassetteError,)) as call:
                     found[candidate] = await self.get_task(candidate)
-                except NotFoundError as error:
-                    if not is_json_object(error.body):  # a proxy's page is no evidence about the task
-                        return None
-                except CassetteError:  # no answer about the task, but a cassette that cannot be used
-                    raise
-                except Exception:  # noqa: BLE001 - whatever a transport raises: a create that was sent stays uncertain
+                # Whatever a transport raises: a create that was sent stays uncertain. So it does after a 404 that is a
+                # proxy's page, which is no evidence about the task.
+                is_unknown = isinstance(call.error, NotFoundError) and is_json_object(call.error.body)
+                if call.error is not None and not is_unknown:
                     return None
                 if len(found) > 1:
                     return None

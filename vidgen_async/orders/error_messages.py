@@ -92,19 +92,18 @@ def not_recorded(order: Order, cause: str) -> UncertainCreateError:
 
 
 def interrupted(
-    order_id: str, order: Order | None, refusal: ServiceError | None, *, may_have_been_sent: bool
+    order_id: str, order: Order | None, refusal: ServiceError | None, *, why: str, may_have_been_sent: bool
 ) -> CreateError:
-    """The client was closed before there was an outcome."""
+    """The create ended before there was an outcome. ``why`` is a sentence: the client was closed, for example."""
     known = {"order_id": order_id} if order is None else facts(order)
     if may_have_been_sent:
         message = (
-            f"order {order_id!r}: the client was closed before the outcome was known. A task may exist and be charged. "
-            f"{NOT_AUTOMATIC}"
+            f"order {order_id!r}: {why} before the outcome was known. A task may exist and be charged. {NOT_AUTOMATIC}"
         )
         return UncertainCreateError(message, **known, advice=WHAT_TO_DO)
     if refusal is not None:
         return rejected_error(refusal, **known)
-    return NotSentError(f"order {order_id!r} was not sent: the client was closed first.", **known, advice=CALL_AGAIN)
+    return NotSentError(f"order {order_id!r} was not sent: {why} first.", **known, advice=CALL_AGAIN)
 
 
 def is_unaccounted(order: Order) -> bool:

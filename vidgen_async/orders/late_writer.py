@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Generic, TypeAlias, TypeVar
 
 from vidgen_async.clock import Clock, backoff
+from vidgen_async.user_code import UserCode
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -34,7 +35,7 @@ class LateWriter(Generic[K, V]):
         self,
         clock: Clock,
         write: Callable[[Items[K, V]], Awaitable[None]],
-        report_failure: Callable[[int, Items[K, V], Exception], None],
+        report_failure: Callable[[int, Items[K, V], BaseException], None],
         *,
         batch_size: int = 1,
         first_pause: float = 0.0,
@@ -91,13 +92,13 @@ class LateWriter(Generic[K, V]):
             for key, _ in batch:
                 del remaining[key]
             started_at = self._clock.now()
-            try:
+            with UserCode() as call:
                 await self.write(batch)
-            except Exception as error:  # noqa: BLE001 - a journal may raise anything; it is retried
+            if call.error is not None:  # a journal may raise anything; it is retried
                 has_failed = True
                 stop_after -= self._clock.now() - started_at
                 if stop_after <= 0:
                     batch += remaining.items()
                     remaining.clear()
-                self._report_failure(level, batch, error)
+                self._report_failure(level, batch, call.error)
         return not has_failed

@@ -21,7 +21,7 @@ BATCH = 500
 class Results:
     """Writes results in the background; no caller waits for that. A result that was not written costs one more poll."""
 
-    def __init__(self, journal: Journal, clock: Clock, service: str, why: Callable[[Exception], str]) -> None:
+    def __init__(self, journal: Journal, clock: Clock, service: str, why: Callable[[BaseException], str]) -> None:
         self._journal = journal
         self._clock = clock
         self._service = service
@@ -140,7 +140,7 @@ class Results:
     async def _write(self, items: Items[str, TaskResult]) -> None:
         await self._journal.record(self._service, [result for _, result in items])
 
-    def _report(self, level: int, items: Items[str, TaskResult], error: Exception) -> None:
+    def _report(self, level: int, items: Items[str, TaskResult], error: BaseException) -> None:
         message = "the results of %(count)d tasks could not be written to the journal: %(error)s"
         report(
             logger, level, Event.RESULTS_WRITE_FAILED, message, count=len(self._late.unwritten), error=self._why(error)

@@ -31,7 +31,6 @@ from vidgen_async.errors import (
     CassetteError,
     ClientStateError,
     ConnectionLostError,
-    JournalError,
     OrderStateError,
     RateLimitError,
     ServiceError,
@@ -55,7 +54,7 @@ from vidgen_async.orders.error_messages import (
 from vidgen_async.orders.evidence import evidence_of_answer, evidence_without_answer
 from vidgen_async.orders.settlement import Settlement, report_found_uncertain, report_outcome
 from vidgen_async.redaction.known_values import KnownValues
-from vidgen_async.redaction.messages import visible_headers
+from vidgen_async.redaction.messages import showable, visible_headers
 from vidgen_async.service import request_records
 from vidgen_async.service.api_keys import Key
 from vidgen_async.service.body_decoding import decode_body
@@ -88,6 +87,7 @@ from vidgen_async.types.orders import (
     idempotency_key,
 )
 from vidgen_async.types.resources import Receipt
+from vidgen_async.user_code import UserCode, current_task, describe, must_propagate
 
 logger = logging.getLogger(__name__)
 
@@ -160,6 +160,8 @@ class Create:
     received: Received | None = None
     ended_by: BaseException | None = None
     """The first exception in it."""
+    cause: BaseException | None = None
+    """What of it may be shown."""
     refusal: ServiceError | None = None
     """The answer with which the service rejected it."""
 
@@ -338,13 +340,15 @@ class Sender:
         if worker.cancelled() and create.order is not None and create.order.receipt is not None:
             create.receipt.set_result(create.order.receipt)  # it was written after all
             return
-        error = None if worker.cancelled() else worker.exception()
-        create.receipt.set_exception(
-            error
-            or interrupted(
-                create.ref.order_id, create.order, create.refusal, may_have_been_sent=create.may_have_been_sent
+        error = asyncio.CancelledError() if worker.cancelled() else worker.exception()
+        if not isinstance(error, Exception | KeyboardInterrupt | SystemExit):
+            why = (
+                "the client was closed" if worker.cancelling() else f"its journal or its clock raised {describe(error)}"
             )
-        )
+            error = interrupted(
+                create.ref.order_id, create.order, create.refusal, why=why, may_have_been_sent=create.may_have_been_sent
+            )
+        create.receipt.set_exception(error)
         create.receipt.exception()  # retrieved: every caller may have gone
 
     async def _create(self, create: Create, check: Check | None) -> Receipt:
@@ -478,7 +482,7 @@ class Sender:
         except BaseException as error:
             if create.attempt is None and _proves_not_sent(error):
                 create.delivery = Delivery.NOT_SENT
-            if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
+            if isinstance(error, asyncio.CancelledError) and must_propagate(error, current_task()):
                 raise
 
     async def _make_request(self, create: Create) -> Request:
@@ -574,12 +578,13 @@ class Sender:
     async def _begin_unproven(self, create: Create) -> None:
         """Store the attempt of a transport that failed to connect without proof that nothing was sent, whatever the
         order has become meanwhile."""
-        try:
+        with UserCode() as call:
             while create.attempt is None:
                 with suppress(OrderChanged):
                     await self._begin(create, None, frozenset(OrderState))
-        except Exception as error:
-            raise not_recorded(create.stored_order, self.settlement.describe(error)) from error
+        if call.error is not None:
+            cause = showable(call.error, self._known)
+            raise not_recorded(create.stored_order, self.settlement.describe(call.error)) from cause
 
     async def _collect_evidence(self, create: Create) -> Evidence:
         """What the attempt is evidence of. A long answer is read in several turns of the event loop."""
@@ -587,6 +592,7 @@ class Sender:
         known = KnownValues(self._secrets_of(order))
         if received is None:
             async with self._prepared(known):
+                create.cause = showable(create.ended_by, known)
                 return evidence_without_answer(
                     create.delivery, create.ended_by, limit=self._time_limit, at=now, known=known
                 )
@@ -604,6 +610,7 @@ class Sender:
         if evidence.outcome is AttemptOutcome.ACCEPTED:
             return evidence
         async with self._prepared(known):
+            create.cause = showable(create.ended_by, known)
             evidence = evolve(evidence, cause=describe_outcome(answer, evidence.outcome, is_complete=is_complete))
             await self._yield_to_loop(received)
             if evidence.outcome is AttemptOutcome.REJECTED:
@@ -701,11 +708,11 @@ class Sender:
     async def _read_unanswered(self) -> None:
         """Read the orders that are not settled: other processes may have changed them."""
         for create in list(self.under_way.creates.values()):
-            try:
+            with UserCode() as call:
                 create.order = await self.settlement.read(create.ref) or create.order
-            except JournalError as error:
+            if call.error is not None:
                 message = "order %(order_id)r: the journal could not be read: %(error)s"
-                fields = {"order_id": create.ref.order_id, "error": self.settlement.describe(error)}
+                fields = {"order_id": create.ref.order_id, "error": self.settlement.describe(call.error)}
                 report(logger, logging.WARNING, Event.ORDER_READ_FAILED, message, **fields)
 
 
@@ -724,12 +731,6 @@ def _check_sendable(order: Order, resend: Resend | None) -> None:
 def _sendable(resend: Resend | None) -> frozenset[OrderState]:
     """The states in which an order may be sent."""
     return SENDABLE if resend is None else frozenset({OrderState.UNCERTAIN})
-
-
-def _is_being_cancelled() -> bool:
-    """Whether somebody cancels the present task; without that, a CancelledError is one of the transport's own."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _check_ready(connection: Connection) -> None:
@@ -751,7 +752,7 @@ def _raise_unless_retryable(create: Create, max_wait: float) -> float:
     pause."""
     order, refusal = create.stored_order, create.refusal
     if order.state is not OrderState.REJECTED or refusal is None:
-        raise uncertain(order, refusal) from refusal or create.ended_by
+        raise uncertain(order, refusal) from refusal or create.cause
     pause = PAUSE_WITHOUT_RETRY_AFTER if refusal.retry_after is None else max(refusal.retry_after, SHORTEST_PAUSE)
     # A page that is not the service's own is no evidence of the rate: a proxy may answer every create with it.
     is_own = is_json_object(refusal.body)

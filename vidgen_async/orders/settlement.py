@@ -9,13 +9,14 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from vidgen_async.clock import Clock, backoff, within
-from vidgen_async.errors import ReceiptNotStoredError, VidgenError
+from vidgen_async.errors import JournalError, ReceiptNotStoredError, VidgenError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
 from vidgen_async.orders.error_messages import facts
 from vidgen_async.orders.late_writer import Items, LateWriter
-from vidgen_async.redaction.messages import hide_secrets
+from vidgen_async.redaction.messages import hide_secrets, showable
 from vidgen_async.types.orders import AttemptOutcome, Evidence, Order, OrderRef
+from vidgen_async.user_code import UserCode, describe
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +66,7 @@ class Settlement:
             if not worker.cancelled() and isinstance(error := worker.exception(), ReceiptNotStoredError):
                 raise error
 
-    def describe(self, error: Exception) -> str:
+    def describe(self, error: BaseException) -> str:
         """The text of an error of a journal, without secrets: a journal of the user's own may say anything."""
         if isinstance(error, VidgenError):
             return error.summary.removesuffix(" Nothing was written.")
@@ -89,7 +90,10 @@ class Settlement:
     async def read(self, ref: OrderRef) -> Order | None:
         """Return the stored order, and log what this read has found to be uncertain."""
         now = self._clock.wall()
-        order = await self._journal.get(ref, now)
+        with UserCode(passes=(Exception,)) as call:
+            order = await self._journal.get(ref, now)
+        if call.error is not None:
+            raise JournalError(f"the journal could not be read: it raised {describe(call.error)}")
         for mark, evidence in list(self._unsent.get(ref, {}).items()):
             if order is not None and order.find(mark) is not None:
                 order = await self._settle_unsent(ref, mark, evidence)
@@ -107,20 +111,19 @@ class Settlement:
         ref = order.ref
         failures, give_up_at = 0, math.inf
         while True:
-            try:
+            with UserCode() as call:  # a journal may raise anything; the evidence must not be lost
                 settled = await self._journal.settle(ref, n, evidence)
-            except Exception as error:  # a journal may raise anything; the evidence must not be lost
-                failures += 1
-                give_up_at = min(give_up_at, self._clock.now() + RETRY_FOR)
-                self._report_unwritten(ref, evidence, error, logging.ERROR if failures == 1 else logging.WARNING)
-                if self._is_closing.is_set() or self._clock.now() >= give_up_at:
-                    self._late.put((ref, n), evidence)
-                    if evidence.task_id is not None:
-                        raise self._not_stored(evidence.task_id, error, **facts(order)) from error
-                    return order.with_evidence(n, evidence)
-            else:
+            if (error := call.error) is None:
                 await self._report_other_owner(ref, evidence)
                 return settled
+            failures += 1
+            give_up_at = min(give_up_at, self._clock.now() + RETRY_FOR)
+            self._report_unwritten(ref, evidence, error, logging.ERROR if failures == 1 else logging.WARNING)
+            if self._is_closing.is_set() or self._clock.now() >= give_up_at:
+                self._late.put((ref, n), evidence)
+                if evidence.task_id is not None:
+                    raise self._not_stored(evidence.task_id, error, **facts(order))
+                return order.with_evidence(n, evidence)
             with suppress(TimeoutError):
                 await within(self._clock, backoff(failures, 1.0), self._is_closing.wait)
 
@@ -142,12 +145,12 @@ class Settlement:
         """Write what is not written yet of this order: it must not be sent while the journal knows less than this
         client. Raises what the journal raises, or a ReceiptNotStoredError that names the task."""
         for key, evidence in [item for item in self.unwritten.items() if item[0][0] == ref]:
-            try:
+            with UserCode() as call:
                 await self._late.write([(key, evidence)])
-            except Exception as error:
+            if call.error is not None:
                 if evidence.task_id is not None:
-                    raise self._not_stored(evidence.task_id, error, order_id=ref.order_id) from error
-                raise
+                    raise self._not_stored(evidence.task_id, call.error, order_id=ref.order_id)
+                raise call.error
 
     async def aclose(self) -> None:
         """Attempt once more to write everything; log what could not be written."""
@@ -167,7 +170,7 @@ class Settlement:
             report(logger, logging.WARNING, Event.ORDER_WRITTEN_LATE, message, **fields)
             await self._report_other_owner(ref, evidence)
 
-    def _report_late(self, _level: int, items: Items[_Key, Evidence], error: Exception) -> None:
+    def _report_late(self, _level: int, items: Items[_Key, Evidence], error: BaseException) -> None:
         if self._is_closing.is_set():
             for (ref, _), evidence in items:
                 self._report_unwritten(ref, evidence, error)
@@ -176,17 +179,16 @@ class Settlement:
         """Report a task that is the receipt of another order too: one of the two has no task of its own."""
         if evidence.task_id is None:
             return
-        try:
+        owner = None
+        with UserCode():  # the receipt is written, which is what counts
             owner = await self._journal.owner(ref, evidence.task_id)
-        except Exception:  # noqa: BLE001 - the receipt is written, which is what counts
-            return
         if owner is not None:
             message = "order %(order_id)r: its task %(task_id)s also belongs to order %(other_order_id)r"
             fields = {"order_id": ref.order_id, "task_id": evidence.task_id, "other_order_id": owner.order_id}
             report(logger, logging.ERROR, Event.TASK_SHARED, message, **fields)
 
     def _report_unwritten(
-        self, ref: OrderRef, evidence: Evidence, error: Exception, level: int = logging.ERROR
+        self, ref: OrderRef, evidence: Evidence, error: BaseException, level: int = logging.ERROR
     ) -> None:
         report(
             logger,
@@ -199,14 +201,16 @@ class Settlement:
             error=self.describe(error),
         )
 
-    def _not_stored(self, task_id: str, error: Exception, **order: Any) -> ReceiptNotStoredError:
-        return ReceiptNotStoredError(
+    def _not_stored(self, task_id: str, error: BaseException, **order: Any) -> ReceiptNotStoredError:
+        failure = ReceiptNotStoredError(
             f"order {order['order_id']!r}: the service accepted it as task {task_id!r}, but the journal could not be "
             f"written ({self.describe(error)}). The client retries the write while it is open.",
             task_id=task_id,
             **order,
             advice="Store the task id; if the client is closed before, record it with orders.adopt(…).",
         )
+        failure.__cause__ = showable(error, self._known_secrets)
+        return failure
 
 
 def report_outcome(ref: OrderRef, n: int, evidence: Evidence) -> None:

@@ -6,7 +6,7 @@ JSON or in quotes, and inline image data, whatever their value is.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -97,3 +97,42 @@ def visible_headers(headers: Mapping[str, str], known: Iterable[str] = ()) -> tu
         (name, HIDDEN if kind_of_header(name) is HeaderKind.SECRET else excerpt(value, hidden, limit=LONGEST_VALUE))
         for name, value in list(headers.items())[:MOST_HEADERS]
     )
+
+
+def showable(
+    error: BaseException | None,
+    known: Iterable[str] = (),
+    *,
+    may_show: Callable[[BaseException], bool] = lambda _: True,
+) -> BaseException | None:
+    """What may be chained to an error whose message hides the text of ``error``: ``error`` itself if nothing that a
+    traceback shows of it, of its causes and of its contexts has a secret, else the first of its causes of which that
+    is true.
+
+    Args:
+        error: An error of code that is not the SDK's own.
+        known: Values that must not be shown.
+        may_show: Whether an error of the chain may be shown at all.
+    """
+    known = as_known_values(known)
+    while error is not None and not all(may_show(one) and _is_showable(one, known) for one in _chain_of(error)):
+        error = error.__cause__
+    return error
+
+
+def _chain_of(error: BaseException) -> Iterator[BaseException]:
+    """The error with its causes, its contexts and the members of groups, each once."""
+    chain = [error]
+    for one in chain:
+        yield one
+        members = one.exceptions if isinstance(one, BaseExceptionGroup) else ()
+        more = (one.__cause__, one.__context__, *members)
+        chain += [each for each in more if each is not None and each not in chain]
+
+
+def _is_showable(error: BaseException, known: Iterable[str]) -> bool:
+    """Whether no text that is shown of it has a secret, or is too long to be searched, as a body may be."""
+    texts = [str(error), *getattr(error, "__notes__", ())]
+    for arg in error.args:  # which the repr shows, such as the URL of a proxy in the key of a connection
+        texts += map(str, arg if isinstance(arg, tuple) else (arg,))
+    return all(len(text) <= LONGEST_READ and hide_secrets(text, known) == text for text in texts)

@@ -9,6 +9,7 @@ from attrs import evolve, field, frozen
 from vidgen_async.clock import Clock, within
 from vidgen_async.errors import ConfigurationError, KeyFunctionError
 from vidgen_async.types.http import Delivery, Headers, KeyFunction, Phase, Request, Timeouts, make_headers
+from vidgen_async.user_code import UserCode, describe
 
 #: The request header of the key (5.1).
 AUTHORIZATION = "Authorization"
@@ -63,10 +64,11 @@ class KeyRing:
         if self._key is not None:
             return self._key
         limit = time_limit(request.timeouts)
+        cause: TimeoutError | None = None
         try:
             return await within(clock, limit, self._get)
         except KeyFunctionError as error:
-            problem, cause = error.message, error.__cause__
+            problem = error.message
         except TimeoutError as error:
             problem, cause = f"the api_key function did not return a key within {limit:g} s", error
         message = f"{request.op}: {problem}"
@@ -76,23 +78,25 @@ class KeyRing:
         while (key := self._key) is None:
             async with self._lock:
                 if self._key is None:
-                    value = await self._call()
-                    self.known = tuple(dict.fromkeys((value, *self.known)))[:2]
-                    self._key = Key(value)
+                    found = await self._call()
+                    if isinstance(found, str):
+                        raise KeyFunctionError(found)
+                    self.known = tuple(dict.fromkeys((found.value, *self.known)))[:2]
+                    self._key = found
         return key
 
-    async def _call(self) -> str:
-        try:
+    async def _call(self) -> Key | str:
+        """A new key, or why there is none. The error is raised elsewhere: what was raised here, and the variables of
+        this frame, may show a key."""
+        with UserCode() as call:
             returned = self._ask()
             value = await returned if inspect.isawaitable(returned) else returned
-        except Exception as error:
-            # Its text may hold a key.
-            message = f"the api_key function raised {type(error).__name__}"
-            raise KeyFunctionError(message) from error
+        if call.error is not None:
+            return f"the api_key function raised {describe(call.error)}"
         try:
-            return self._check(value)
+            return Key(self._check(value))
         except ConfigurationError as error:
-            raise KeyFunctionError(error.message) from error
+            return error.message
 
     def discard(self, refused: Key) -> None:
         """Ask again before the next request, unless that was done since this key was returned."""

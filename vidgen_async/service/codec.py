@@ -17,7 +17,7 @@ from yarl import URL
 
 from vidgen_async.errors import UnexpectedResponseError
 from vidgen_async.redaction.known_values import KnownValues, as_known_values
-from vidgen_async.redaction.messages import excerpt
+from vidgen_async.redaction.messages import excerpt, showable
 from vidgen_async.service.body_decoding import read_json
 from vidgen_async.types.http import Headers
 from vidgen_async.types.resources import (
@@ -250,7 +250,8 @@ class Answer:
         try:
             return read_json(self.body)
         except (ValueError, RecursionError) as error:
-            raise self.unexpected("is not JSON") from error
+            cause = showable(error, self.known)  # the arguments of a UnicodeDecodeError have the body
+        raise self.unexpected("is not JSON") from cause
 
     def object(self) -> dict[str, Any]:
         """The body as a JSON object."""

@@ -21,6 +21,7 @@ from vidgen_async.errors import (
 )
 from vidgen_async.events import Event, report
 from vidgen_async.redaction.known_values import KnownValues
+from vidgen_async.redaction.messages import showable
 from vidgen_async.service import request_records
 from vidgen_async.service.api_keys import AUTHORIZATION, Key, KeyRing
 from vidgen_async.service.codec import Answer
@@ -28,6 +29,7 @@ from vidgen_async.service.error_responses import service_error
 from vidgen_async.service.status_rules import rule_for
 from vidgen_async.transports.base import Response, Transport
 from vidgen_async.types.http import LONG_ANSWER, LONGEST_ANSWER, BytesBody, Delivery, Phase, Request
+from vidgen_async.user_code import UserCode, describe
 
 logger = logging.getLogger(__name__)
 
@@ -127,10 +129,18 @@ class Reads:
             ServiceError: For any status but 2xx.
             TransportError: There is no complete answer.
         """
-        async with await self.send(request, attempt=attempt) as response:
-            value = read(await self.success(request, response))
-        self._first.has_answer = True
-        return value
+        with UserCode(passes=(Exception,)) as call:
+            async with await self.send(request, attempt=attempt) as response:
+                value = read(await self.success(request, response))
+            self._first.has_answer = True
+            return value
+        raise self.explain(request, call.error)
+
+    def explain(self, request: Request, error: BaseException | None) -> TransportError:
+        """The error for what a transport raised that is no Exception, and does not end its caller."""
+        failure = TransportError(f"{request.op}: the transport raised {describe(error)}", op=request.op)
+        failure.__cause__ = showable(error, self.known)
+        return failure
 
     async def success(self, request: Request, response: Response) -> Answer:
         """The complete answer if it is a 2xx; otherwise its ServiceError is raised."""

@@ -28,6 +28,7 @@ from yarl import URL
 from vidgen_async.clock import Clock
 from vidgen_async.errors import BodyError, ConfigurationError, TransportError
 from vidgen_async.types.http import CHUNK, Delivery, Headers, Phase, Request, make_headers
+from vidgen_async.user_code import UserCode, describe
 
 #: What a transport written for 0.1.0 has to change.
 CHANGED = (
@@ -229,14 +230,14 @@ class WrappingTransport(Transport):
         await self.inner.aclose()
 
     async def _prepare(self, request: Request) -> Request:
-        try:
-            with nothing_sent(request):
-                return await self.prepare(request)
-        except Exception as error:
-            if isinstance(error, TransportError) and error.delivery is Delivery.NOT_SENT:
-                raise
-            message = f"{request.op}: {type(self).__name__}.prepare raised {type(error).__name__}; nothing was sent"
-            raise TransportError(message, delivery=Delivery.NOT_SENT, phase=Phase.BUILD, op=request.op) from error
+        with UserCode() as call, nothing_sent(request):
+            return await self.prepare(request)
+        error = call.error
+        if isinstance(error, TransportError) and error.delivery is Delivery.NOT_SENT:
+            raise error
+        # Its text may quote the request, with the API key: it is no cause of this error.
+        message = f"{request.op}: {type(self).__name__}.prepare raised {describe(error)}; nothing was sent"
+        raise TransportError(message, delivery=Delivery.NOT_SENT, phase=Phase.BUILD, op=request.op)
 
 
 class Chunks:

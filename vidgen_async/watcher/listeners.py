@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 from attrs import evolve, field, frozen
 
 from vidgen_async.errors import TaskFailedError, VidgenError, WaitTimeoutError
-from vidgen_async.redaction.messages import excerpt
+from vidgen_async.redaction.messages import excerpt, showable
 from vidgen_async.types.resources import KNOWN_STATES, TaskStatus, VideoTask
 from vidgen_async.types.serialization import Serializable
 from vidgen_async.watcher.hooks import UpdateHooks
@@ -317,6 +317,6 @@ def _outcome(seen: LastState, end: VideoTask | Exception) -> Outcome:
         return evolve(Outcome.of(end), task_id=seen.task_id)
     if isinstance(end, VidgenError):
         return Outcome(seen.task_id, seen.task, copy_error(end), state=seen.state)
-    error = VidgenError(f"task {seen.task_id!r} could not be polled: {type(end).__name__}: {end}")
-    error.__cause__ = end
+    error = VidgenError(f"task {seen.task_id!r} could not be polled: {type(end).__name__}: {excerpt(str(end))}")
+    error.__cause__ = showable(end)
     return Outcome(seen.task_id, seen.task, error, state=seen.state)

@@ -9,6 +9,7 @@ from typing import Any, cast
 from vidgen_async.clock import Clock, in_turns
 from vidgen_async.errors import ClientStateError
 from vidgen_async.events import Event, report, report_failure
+from vidgen_async.user_code import describe
 from vidgen_async.watcher.listeners import AT_ONCE, Deadlines, Listener
 from vidgen_async.watcher.schedule import Schedule
 from vidgen_async.watcher.task_table import TaskTable
@@ -208,15 +209,20 @@ class PollLoop:
                 del self._tasks.pollers[row]
                 self._schedule.reschedule(row, self._clock.now())
             self.wake()
-        error = None if worker.cancelled() else worker.exception()
+        if not worker.cancelled():
+            error = worker.exception()
+        elif worker in (self._alarm, self._scheduler) and not worker.cancelling():
+            error = asyncio.CancelledError()  # the clock's own
+        else:
+            error = None
         if error is not None:
             report_failure(self._logger, Event.WATCHER_FAILED, "the watcher failed", error)
-            self._on_failure(error if isinstance(error, Exception) else _stopped())
+            self._on_failure(error if isinstance(error, Exception) else _stopped(f"raised {describe(error)}"))
         elif worker is self._alarm:
             self._wake.set()
         elif worker is self._scheduler and self._tasks:
             self._on_failure(_stopped())
 
 
-def _stopped() -> ClientStateError:
-    return ClientStateError("the watcher was cancelled, but tasks continue; wait for them again by their ids")
+def _stopped(why: str = "was cancelled") -> ClientStateError:
+    return ClientStateError(f"the watcher {why}, but tasks continue; wait for them again by their ids")

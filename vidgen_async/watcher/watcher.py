@@ -10,12 +10,13 @@ from functools import partial
 from itertools import chain, count
 
 from vidgen_async.clock import Clock, all_in_turns
-from vidgen_async.errors import ClientStateError, ConfigurationError, ServiceError
+from vidgen_async.errors import ClientStateError, ConfigurationError, ServiceError, TransportError
 from vidgen_async.events import Event, report
 from vidgen_async.redaction.messages import is_plain_word
 from vidgen_async.service.status_rules import PollFailure
 from vidgen_async.types.limits import ONE_DAY
 from vidgen_async.types.resources import KNOWN_STATES, VideoTask
+from vidgen_async.user_code import UserCode, describe
 from vidgen_async.watcher.hooks import OnUpdate, UpdateHooks
 from vidgen_async.watcher.listeners import (
     AT_ONCE,
@@ -436,11 +437,12 @@ class Watcher:
         is_task_needed = self._keeps(row)
         last = None if is_task_needed and row not in tasks.tasks else tasks.marks[row] or None
         found: VideoTask | str | Exception | None
-        try:
+        with UserCode() as call:
             poll = tasks.polls.get(row, self._poll)
             found, mark = await poll(tasks.task_ids[row], last, is_task_needed=is_task_needed)
-        except Exception as error:  # noqa: BLE001 - the table of faults decides about each
-            found = error
+        if call.error is not None:  # the table of faults decides about each
+            error = call.error
+            found = error if isinstance(error, Exception) else TransportError(f"the poll raised {describe(error)}")
         if tasks.pollers.get(row) is not poller:
             return  # the last listener has gone
         del tasks.pollers[row]

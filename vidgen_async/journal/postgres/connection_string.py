@@ -69,6 +69,11 @@ def describe_error(error: Exception) -> str:
     return " ".join(text.split()).rstrip(".") or type(error).__name__
 
 
+def cause_of(error: Exception) -> Exception:
+    """Return what may be chained to an error with the text of :func:`describe_error`: the same without the details."""
+    return type(error)(describe_error(error)) if isinstance(error, psycopg.Error) else error
+
+
 def _parse(dsn: str) -> Mapping[str, str]:
     try:
         parameters = {name: str(value) for name, value in conninfo_to_dict(dsn).items()}

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import errors
 
 from vidgen_async.errors import JournalError
-from vidgen_async.journal.postgres.connection_string import connect, describe_error
+from vidgen_async.journal.postgres.connection_string import cause_of, connect, describe_error
 from vidgen_async.journal.postgres.database_clock import DatabaseClock
 from vidgen_async.journal.postgres.pipeline import Connection, PipelinedDatabase, pipeline_mode, shifted
 from vidgen_async.journal.postgres.schema import VERSION, quoted, upgrade_statements
@@ -118,7 +118,8 @@ class Connections:
             # The server may have closed the old connection while nothing was executed.
             return self._transact(self._connect(), operation, locked)
         except (psycopg.Error, OSError) as error:
-            raise self._explain(error) from error
+            failure, cause = self._explain(error), cause_of(error)
+        raise failure from cause
 
     def _transact(
         self, connection: Connection, operation: Callable[[Database], T], locked: tuple[str, ...] | None

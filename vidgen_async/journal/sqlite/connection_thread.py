@@ -14,6 +14,7 @@ from vidgen_async.errors import JournalError, VidgenError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.sqlite.file import JournalFile
 from vidgen_async.journal.sqlite.file_lock import LockedConnection
+from vidgen_async.redaction.messages import showable
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +82,7 @@ class ConnectionThread:
             _close(db)
             db = None
             journal_error = self._file.explain(error)
-            journal_error.__cause__ = error
+            journal_error.__cause__ = showable(error)
             if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
                 self._fail_waiting(journal_error)
             future.set_exception(journal_error)

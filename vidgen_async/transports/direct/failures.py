@@ -5,6 +5,7 @@ import errno
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 
 import aiohttp
 from attrs import mutable
@@ -18,8 +19,9 @@ from vidgen_async.errors import (
     TransportClosedError,
     TransportError,
 )
+from vidgen_async.redaction import messages
 from vidgen_async.redaction.known_values import KnownValues
-from vidgen_async.redaction.messages import excerpt, hide_secrets
+from vidgen_async.redaction.messages import excerpt
 from vidgen_async.types.http import CHUNK, BytesBody, Delivery, Phase, Request
 
 _DELIVERY_TEXT = {
@@ -156,37 +158,18 @@ def upload_stalled(request: Request, progress: Progress | None, error: Exception
 
 
 def showable(error: BaseException | None, known: KnownValues | None) -> BaseException | None:
-    """``error`` if it may be shown, with all its causes and contexts (aiohttp quotes responses and whole URLs, signed
-    ones too), else the first of its causes that may."""
-    while error is not None and not all(_is_showable(one, known) for one in _chain_of(error)):
-        error = error.__cause__
-    return error
+    """As :func:`vidgen_async.redaction.messages.showable`: aiohttp quotes responses and whole URLs, signed ones too.
+    ``known`` is None if nothing of the other side may be shown."""
+    return messages.showable(error, known or (), may_show=partial(_may_show, is_known=known is not None))
 
 
-def _chain_of(error: BaseException) -> Iterator[BaseException]:
-    """The error with its causes and contexts, each once."""
-    chain = [error]
-    for one in chain:
-        yield one
-        chain += [more for more in (one.__cause__, one.__context__) if more is not None and more not in chain]
-
-
-def _is_showable(error: BaseException, known: KnownValues | None) -> bool:
+def _may_show(error: BaseException, *, is_known: bool) -> bool:
     # The request_info of a ClientResponseError, which is part of its repr, has all headers, the API key among them.
-    if isinstance(error, aiohttp.ClientResponseError) or (known is None and not _is_of_system(error)):
-        return False
-    return all(hide_secrets(text, known or ()) == text for text in _texts_of(error))
+    return not isinstance(error, aiohttp.ClientResponseError) and (is_known or _is_of_system(error))
 
 
 def _is_of_system(error: BaseException) -> bool:
     return isinstance(error, TimeoutError) or (isinstance(error, OSError) and error.errno is not None)
-
-
-def _texts_of(error: BaseException) -> Iterator[str]:
-    """The message and what the repr shows beside it, such as the URL of a proxy in the key of a connection."""
-    yield str(error)
-    for arg in error.args:
-        yield from map(str, arg if isinstance(arg, tuple) else (arg,))
 
 
 def _make_error(

@@ -177,9 +177,11 @@ class PendingSend:
             if body.length <= CHUNK:
                 return b"".join([piece async for piece in body.open()])
             self.upload = StreamedBody(body, self.stop, self.request.timeouts.read)
-        except Exception as error:
-            raise failures.unsendable(self.request, "its body could not be read", error) from error
-        return self.upload
+        except Exception as error:  # noqa: BLE001 - the body's own; its text may show the data of the body
+            failure = failures.unsendable(self.request, "its body could not be read", error)
+        else:
+            return self.upload
+        raise failure
 
     def is_cancelled_by_aiohttp(self) -> bool:
         """Whether a CancelledError was raised although the caller was not cancelled."""
