@@ -181,6 +181,7 @@ class Client:
             on_update=on_update,
             on_terminal=shared.results.record_end,
             is_origin_known=lambda: reads.has_answer or shared.under_way.has_answer,
+            find_accepted=lambda task_id: self.orders.find_accepted(task_id),  # noqa: PLW0108 - they are made below
         )
         self._use(make_context(shared, endpoints, reads, Polling(poll, interval), self._watcher))
 

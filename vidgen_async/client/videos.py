@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Unpack, overload
 from attrs import evolve
 
 from vidgen_async.client.context import ClientContext
+from vidgen_async.clock import time_of
 from vidgen_async.events import contain_hook, contained, refuse_async
 from vidgen_async.orders import OnReceipt, Orders
 from vidgen_async.service.catalog import RequestCheck
@@ -570,8 +571,7 @@ class Videos:
 
     def _accepted(self, receipt: Receipt) -> float:
         """When the task was accepted, on the monotonic clock."""
-        clock = self._context.clock
-        return clock.now() - max((clock.wall() - receipt.accepted_at).total_seconds(), 0.0)
+        return time_of(self._context.clock, receipt.accepted_at)
 
 
 async def _with_order_ids(

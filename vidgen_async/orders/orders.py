@@ -195,6 +195,18 @@ class Orders:
         order = await self._settlement.read(self._ref(order_id))
         return None if order is None else self._settlement.add_unwritten(order)
 
+    async def find_accepted(self, task_id: str) -> datetime | None:
+        """When the service accepted the order whose receipt is this task, of any account; None if that is unknown."""
+        for evidence in self._settlement.unwritten.values():
+            if evidence.task_id == task_id:
+                return evidence.at
+        nobody = OrderRef(service=self._service, account=self._account, order_id="")
+        ref = await self._journal.owner(nobody, task_id)
+        order = None if ref is None else await self._journal.get(ref, self._clock.wall())
+        attempts = () if order is None else order.attempts
+        found = [each.evidence.at for each in attempts if each.evidence and each.evidence.task_id == task_id]
+        return min(found, default=None)
+
     async def list(
         self,
         states: OrderStates | None = None,

@@ -4,12 +4,13 @@ import asyncio
 import logging
 import math
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import Context, copy_context
+from datetime import datetime
 from functools import partial
 from itertools import chain, count
 
-from vidgen_async.clock import Clock, all_in_turns
+from vidgen_async.clock import Clock, all_in_turns, time_of
 from vidgen_async.errors import ClientStateError, ConfigurationError, ServiceError, TransportError
 from vidgen_async.events import Event, report
 from vidgen_async.redaction.messages import is_plain_word
@@ -62,7 +63,7 @@ class Watcher:
     ``on_update`` is called with every change of any watched task, including the terminal one; it may be async. Its
     errors are logged, and only :meth:`aclose` waits for it. ``on_terminal`` is called with the id and the terminal
     task, before any listener; it must not block or raise. ``is_origin_known`` returns whether the service has answered
-    this client before, with JSON.
+    this client before, with JSON. ``find_accepted`` returns when the service accepted the task, if that is known.
 
     A task whose last listener has gone is no longer watched, and its poll is cancelled. If it is watched again within
     the interval, its next poll is when it would have been.
@@ -80,6 +81,7 @@ class Watcher:
         on_update: OnUpdate | None = None,
         on_terminal: Callable[[str, VideoTask], None] | None = None,
         is_origin_known: Callable[[], bool] = lambda: False,
+        find_accepted: Callable[[str], Awaitable[datetime | None]] | None = None,
     ) -> None:
         if not 0.0 < interval < float("inf") or concurrency < 1 or first_polls < 0:
             message = "a watcher needs an interval above 0 s, a concurrency of at least 1, and no negative first_polls"
@@ -108,6 +110,7 @@ class Watcher:
         self._waiting = 0
         self._polls = 0
         self._is_origin_known = is_origin_known
+        self._find_accepted = find_accepted or _find_nothing
         self._has_polled = False
         """Whether a poll has succeeded."""
         self._errors: dict[str, int] = {}
@@ -443,6 +446,8 @@ class Watcher:
         if call.error is not None:  # the table of faults decides about each
             error = call.error
             found = error if isinstance(error, Exception) else TransportError(f"the poll raised {describe(error)}")
+            if fault_of(found) is PollFailure.GONE and not tasks.is_new(row, self._clock.now()):
+                await self._look_up(row, poller)
         if tasks.pollers.get(row) is not poller:
             return  # the last listener has gone
         del tasks.pollers[row]
@@ -459,6 +464,13 @@ class Watcher:
             tasks.tasks.pop(row, None)  # it is older
             self._note_state(row, found)
         self._reschedule(row)
+
+    async def _look_up(self, row: int, poller: asyncio.Task[None]) -> None:
+        """Look up when the task was accepted: for two minutes from then a 404 proves nothing."""
+        with UserCode():  # a journal that fails knows nothing
+            moment = await self._find_accepted(self._tasks.task_ids[row])
+            if moment is not None and self._tasks.pollers.get(row) is poller:
+                self._tasks.set_accepted(row, time_of(self._clock, moment))
 
     def _keeps(self, row: int) -> bool:
         return self._hooks is not None or self._tasks.keeps_task(row)
@@ -534,6 +546,10 @@ class Watcher:
     def _notify(self, task: VideoTask) -> None:
         if self._hooks is not None:
             self._hooks.notify(task)
+
+
+async def _find_nothing(_: str) -> None:
+    """Without a journal."""
 
 
 def _notifying(listeners: Sequence[Listener], seen: LastState, end: VideoTask | Exception) -> Iterator[None]:
