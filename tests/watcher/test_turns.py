@@ -1,6 +1,8 @@
 """However many tasks are added, removed or ended at once: the event loop runs after a few of them."""
 
 import asyncio
+import sys
+from typing import Self
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +14,8 @@ from vidgen_async.clock import LoopClock, VirtualClock, all_in_turns, in_turns
 from vidgen_async.errors import ClientStateError, WaitTimeoutError
 from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher import Watcher
-from vidgen_async.watcher.listeners import AT_ONCE
+from vidgen_async.watcher.listeners import AT_ONCE, EXPIRE_AT_ONCE
+from vidgen_async.watcher.polling import Polling
 from vidgen_async.watcher.schedule import Agenda
 
 MANY = 8 * AT_ONCE
@@ -39,6 +42,29 @@ class Growth:
     def stop(self) -> int:
         self._handle.cancel()
         return self.most
+
+
+class CallsPerPass:
+    """The maximum number of calls of functions in one pass of the event loop, whatever else the machine does."""
+
+    def __init__(self) -> None:
+        self.most = self._count = 0
+
+    def __enter__(self) -> Self:
+        self._handle = asyncio.get_running_loop().call_soon(self._note)
+        sys.setprofile(self._profile)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+        self._handle.cancel()
+
+    def _profile(self, _: object, event: str, __: object) -> None:
+        self._count += event in ("call", "c_call")
+
+    def _note(self) -> None:
+        self.most, self._count = max(self.most, self._count), 0
+        self._handle = asyncio.get_running_loop().call_soon(self._note)
 
 
 @pytest.fixture
@@ -127,6 +153,28 @@ async def test_waits_that_time_out_together_are_notified_in_turns(watcher):
     await asyncio.wait(waiting)
     assert {type(wait.exception()) for wait in waiting} == {WaitTimeoutError}
     assert growth.stop() <= MOST
+
+
+#: Waits that time out together: for different tasks or the same one, and what each of them wants.
+TOGETHER = {
+    "different tasks": (IDS, {}),
+    "one task": (["t"] * MANY, {}),
+    "on_update": (IDS, {"on_update": lambda _: None}),
+    "an interval of their own": (["t"] * MANY, {"polling": Polling(interval=2e6)}),
+    "new receipts": (IDS, {"accepted_at": 0.0}),
+}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+async def test_the_work_of_a_turn_does_not_grow_with_the_waits_that_time_out_together(watcher, name):
+    ids, options = TOGETHER[name]
+    waiting = [asyncio.ensure_future(watcher.wait(task_id, timeout=5.0, **options)) for task_id in ids]
+    await settle()
+    with CallsPerPass() as calls:
+        await until(waiting[-1].done)
+    await asyncio.wait(waiting)
+    assert {type(wait.exception()) for wait in waiting} == {WaitTimeoutError}
+    assert calls.most < 250 * EXPIRE_AT_ONCE
 
 
 async def test_a_wait_for_very_many_tasks_that_times_out_removes_them_in_turns(watcher):

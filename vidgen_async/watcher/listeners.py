@@ -30,6 +30,9 @@ MOST_KEPT = 10_000
 #: The number of tasks, or listeners, that are processed in one turn of the event loop: a few milliseconds.
 AT_ONCE = 250
 
+#: The number of listeners that time out in one turn: each of them is a task that then runs, and raises.
+EXPIRE_AT_ONCE = 50
+
 #: The watcher's own way to poll.
 OWN = Polling()
 
@@ -133,7 +136,8 @@ class Waiter(Listener):
         self, task_id: str, timeout: float | None, hooks: UpdateHooks | None = None, polling: Polling = OWN
     ) -> None:
         super().__init__((task_id,), timeout, hooks, polling)
-        self.end: asyncio.Future[VideoTask | Exception] = asyncio.get_running_loop().create_future()
+        self.end: asyncio.Future[VideoTask | Exception | LastState] = asyncio.get_running_loop().create_future()
+        """The terminal task, an error, or what was known at the end of the time limit."""
 
     @property
     def has_ended(self) -> bool:
@@ -144,6 +148,10 @@ class Waiter(Listener):
         # An error is stored as a result: asyncio logs an exception that a cancelled waiter never retrieves.
         if not self.end.done():
             self.end.set_result(end)
+
+    def expired(self, seen: Sequence[LastState]) -> None:
+        if seen and not self.end.done():
+            self.end.set_result(seen[0])
 
 
 class Follower(Listener):

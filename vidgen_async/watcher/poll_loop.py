@@ -10,7 +10,7 @@ from vidgen_async.clock import Clock, in_turns
 from vidgen_async.errors import ClientStateError
 from vidgen_async.events import Event, report, report_failure
 from vidgen_async.user_code import describe
-from vidgen_async.watcher.listeners import AT_ONCE, Deadlines, Listener
+from vidgen_async.watcher.listeners import EXPIRE_AT_ONCE, Deadlines, Listener
 from vidgen_async.watcher.schedule import Schedule
 from vidgen_async.watcher.task_table import TaskTable
 
@@ -113,7 +113,7 @@ class PollLoop:
             for _ in steps:
                 yield
             number += 1
-            if number % AT_ONCE == 0:
+            if number % EXPIRE_AT_ONCE == 0:
                 yield
 
     def _start_due(self) -> None:

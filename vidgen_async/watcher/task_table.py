@@ -1,6 +1,7 @@
 """The watched tasks, stored in columns: no object for each."""
 
 import asyncio
+import math
 from array import array
 from collections.abc import Iterator
 from typing import cast
@@ -190,8 +191,13 @@ class TaskTable:
             self._extra += self._interval / interval - 1.0
 
     def shortest_interval(self, row: int) -> float:
-        """Return the shortest interval that a listener wants."""
-        return min((one.polling.interval or self._interval for one in self.listeners(row)), default=self._interval)
+        """Return the shortest interval that a listener wants. None of them wants a shorter one than the present."""
+        shortest = math.inf
+        for one in self.listeners(row):
+            shortest = min(shortest, one.polling.interval or self._interval)
+            if shortest <= self.interval(row):
+                break
+        return self._interval if shortest == math.inf else shortest
 
     def set_accepted(self, row: int, at: float) -> None:
         """Note the clock's time of a receipt for the task; the latest one counts."""

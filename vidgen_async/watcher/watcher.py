@@ -30,6 +30,7 @@ from vidgen_async.watcher.listeners import (
     Waiter,
     copy_error,
     failed_error,
+    timeout_error,
 )
 from vidgen_async.watcher.poll_loop import PollLoop
 from vidgen_async.watcher.poll_rules import CONFIRMED, GRACE, LONGEST_OUTAGE, ends_watch, fault_of, final_error
@@ -152,6 +153,8 @@ class Watcher:
             self._leave(waiter)
             if waiter.hooks is not None:
                 await self._end_hooks(waiter, waiter.hooks, until)
+        if isinstance(end, LastState):
+            raise timeout_error(end, timeout)
         if isinstance(end, Exception):
             raise copy_error(end)
         if end.status == "failed":
