@@ -1,6 +1,7 @@
 """What a create is, for everything that can come back; and that nothing uncertain is sent again by itself."""
 
 import asyncio
+import traceback
 
 import pytest
 
@@ -143,6 +144,20 @@ async def test_what_fails_to_connect_is_retried_a_few_times_under_one_key(make_o
 
     assert (len(keys), len(set(keys)), service.posts) == (3, 1, [])
     assert (await orders.get("o")).state is OrderState.QUEUED
+
+
+async def test_no_secret_of_a_transport_is_in_the_error_of_a_create_that_was_not_sent(make_orders, service):
+    async def refuse(request):
+        text = f"refused: {request.headers['Authorization']} {request.headers['Idempotency-Key']} a paper boat"
+        raise ConnectError(text, delivery=Delivery.NOT_SENT)
+
+    orders = make_orders(transport=FakeTransport(service.transport._handler, on_connect=refuse))
+
+    with pytest.raises(NotSentError) as caught:
+        await orders.create(REQUEST, order_id="o")
+    shown = "".join(traceback.format_exception(caught.value))
+    key = (await orders.get("o")).idempotency_key
+    assert not [secret for secret in ("key-never-shown", key, "a paper boat") if secret in shown]
 
 
 async def test_a_proven_not_sent_order_goes_out_when_it_is_called_again(make_orders, service):

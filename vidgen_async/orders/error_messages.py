@@ -13,6 +13,7 @@ from vidgen_async.errors import (
     ServiceError,
     UncertainCreateError,
 )
+from vidgen_async.redaction.messages import hide_secrets
 from vidgen_async.service.error_responses import rejected_error
 from vidgen_async.types.orders import SET_BACK, Attempt, AttemptOutcome, Order, OrderState, OrderStates, Shard, state_of
 from vidgen_async.types.resources import VideoRequest, VideoTask
@@ -68,9 +69,10 @@ def _what_is_known(attempt: Attempt) -> str:
     return f"{left}; after {attempt.wait_time:.1f} s {came} ({evidence.cause}{request}){task}"
 
 
-def not_sent(order: Order, failure: BaseException | None) -> CreateError:
-    """This send could not connect; an earlier attempt may be unclear all the same."""
-    cause = str(failure)
+def not_sent(order: Order, failure: BaseException | None, known: Iterable[str]) -> CreateError:
+    """This send could not connect; an earlier attempt may be unclear all the same. ``known`` values are hidden: a
+    transport of the user's own may say anything."""
+    cause = hide_secrets(str(failure), known)
     if isinstance(failure, TimeoutError):
         cause = "the create's time limit passed before the first byte was sent"
     if is_unaccounted(order):

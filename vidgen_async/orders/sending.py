@@ -401,7 +401,8 @@ class Sender:
             if create.attempt is None or create.attempt.outcome is AttemptOutcome.NOT_SENT:
                 connect_failures += 1
                 if connect_failures == CONNECT_ATTEMPTS or isinstance(create.ended_by, ClientStateError):
-                    raise not_sent(order, create.ended_by) from create.ended_by
+                    known = [value for value in self._secrets_of(order) if len(value) <= LONG_ANSWER]
+                    raise not_sent(order, create.ended_by, known) from showable(create.ended_by, known)
                 pause = backoff(connect_failures, 1.0)
             else:
                 max_wait -= _raise_unless_retryable(create, max_wait)
