@@ -432,8 +432,8 @@ class TruncatedError(DownloadError):
 
 
 class UnverifiedVideoError(TruncatedError):
-    """It cannot be verified that the video is complete: its length was not announced, and its structure does not show
-    where it ends."""
+    """It cannot be verified that the video is complete: its length was not announced, and its indexes do not show
+    where it ends; or an index names data that was not received."""
 
 
 class TargetExistsError(DownloadError):

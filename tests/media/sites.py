@@ -1,7 +1,6 @@
 """Services on real sockets that respond by a script and record the requests."""
 
 import random
-import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -9,6 +8,7 @@ from attrs import define, field, frozen
 from multidict import CIMultiDict
 from yarl import URL
 
+from tests.media.mp4_files import box, movie
 from tests.transports.raw_service import Connection, RawService, raw_service
 
 KEY = "vg-a-key-that-nobody-may-see"
@@ -16,15 +16,11 @@ SECRET = "vg-a-key"
 CONTENT = "/openapi/v1/videos/task-1/content"
 
 
-def box(kind: bytes, payload: bytes) -> bytes:
-    return struct.pack(">I", len(payload) + 8) + kind + payload
-
-
-def video(size: int = 100_000, *, seed: int = 1) -> bytes:
-    """Exactly ``size`` bytes with the boxes of an MP4; its mdat holds every byte value."""
-    head = box(b"ftyp", b"isom\0\0\2\0isomiso2avc1mp41") + box(b"moov", b"index" * 10)
+def video(size: int = 100_000, *, seed: int = 1, first: bytes = box(b"ftyp", b"isom\0\0\2\0isomiso2avc1mp41")) -> bytes:
+    """Exactly ``size`` bytes with the boxes of an MP4; its mdat holds every byte value, in one sample."""
     noise = random.Random(seed)  # noqa: S311 - nothing secret
-    return head + box(b"mdat", noise.randbytes(size - len(head) - 8))
+    start = len(first) + len(movie([(0, [0])])) + 8
+    return first + movie([(start, [size - start])]) + box(b"mdat", noise.randbytes(size - start))
 
 
 @frozen

@@ -5,6 +5,7 @@ import gzip
 import pytest
 from attrs import evolve
 
+from tests.media.mp4_files import FTYP, fragment, fragment_movie, open_box, wide_box
 from tests.media.sites import CONTENT, KEY, RangeHost, Says, box, in_turn, page, site, video
 from vidgen_async.errors import (
     AuthenticationError,
@@ -217,25 +218,13 @@ async def test_the_boxes_must_be_complete_with_any_framing_of_the_body(body, kin
         assert service.targets.count(CONTENT) == 1, "what was announced came: it will not be better the next time"
 
 
-@pytest.mark.parametrize("framing", ["length", "chunked", "close"])
-async def test_a_last_box_without_a_size_is_complete_only_if_the_length_is_known(framing, downloads_of, target):
-    start = VIDEO.index(b"mdat") - 4
-    body = VIDEO[:start] + b"\0\0\0\0" + VIDEO[start + 4 :]
-    async with site(Says(body=body, framing=framing)) as service:
-        if framing == "close":
-            with pytest.raises(UnverifiedVideoError, match="cannot be verified"):
-                await downloads_of(service).download("task-1", target.path)
-            assert target.is_untouched()
-        else:
-            await downloads_of(service).download("task-1", target.path)
-            assert target.path.read_bytes() == body
-
-
 MOOV = VIDEO.index(b"moov") - 4
 MDAT = VIDEO.index(b"mdat") - 4
-OPEN_MDAT = VIDEO[:MDAT] + b"\0\0\0\0" + VIDEO[MDAT + 4 :]
-FRAGMENT = box(b"moof", b"index") + box(b"mdat", VIDEO[1000:2000])
-FRAGMENTED = VIDEO[:MDAT] + FRAGMENT * 3
+OPEN_MDAT = VIDEO[:MDAT] + open_box(b"mdat", VIDEO[MDAT + 8 :])
+FRAGMENT = fragment(VIDEO[1000:2000])
+FRAGMENTED = FTYP + fragment_movie() + FRAGMENT * 3
+#: Its index cannot be read.
+UNKNOWN = FTYP + box(b"moov", b"index" * 10)
 
 
 @pytest.mark.parametrize(
@@ -250,8 +239,10 @@ FRAGMENTED = VIDEO[:MDAT] + FRAGMENT * 3
         VIDEO + b"\0\0\0\x18uuidcut",
         VIDEO + box(b"free", bytes(10)) + b"TAG",
         VIDEO + b"\0\0\0\0free" + bytes(10),
-        VIDEO[MOOV:],
-        box(b"wide", b"") + VIDEO[MOOV:],
+        OPEN_MDAT,
+        VIDEO[:MDAT] + wide_box(b"mdat", VIDEO[MDAT + 16 :]),
+        video(first=b""),
+        video(first=box(b"wide", b"")),
         VIDEO[:MOOV] + VIDEO[MDAT:] + VIDEO[MOOV:MDAT],
         FRAGMENTED + box(b"mfra", b"offsets"),
         FRAGMENTED + box(b"mfra", b"offsets") + bytes(3),
@@ -267,7 +258,16 @@ async def test_a_complete_video_is_saved_whatever_is_around_it(body, framing, do
 
 @pytest.mark.parametrize("framing", ["length", "chunked"])
 @pytest.mark.parametrize(
-    "body", [OPEN_MDAT, OPEN_MDAT + b"trailer", FRAGMENTED], ids=["open", "open, trailer", "fragments"]
+    "body",
+    [
+        OPEN_MDAT + b"trailer",
+        FRAGMENTED,
+        UNKNOWN + box(b"mdat", bytes(99)),
+        UNKNOWN + box(b"mdat", bytes(99)) * 2,
+        UNKNOWN + open_box(b"mdat", bytes(99)),
+        UNKNOWN + (box(b"moof", b"index") + box(b"mdat", bytes(99))) * 2,
+    ],
+    ids=["open, trailer", "fragments", "unknown", "unknown, two", "unknown, open", "unknown fragments"],
 )
 async def test_a_video_whose_end_was_announced_needs_no_other_proof(body, framing, downloads_of, target):
     async with site(Says(body=body, framing=framing)) as service:
@@ -308,14 +308,22 @@ async def test_an_image_in_place_of_the_video_is_reported_as_an_image(image, nam
         FRAGMENTED[: -len(FRAGMENT)],
         FRAGMENTED,
         FRAGMENTED + b"<html>the upstream broke off",
-        OPEN_MDAT,
-        VIDEO[:MOOV]
-        + box(
-            b"moov", box(b"trak", box(b"mdia", box(b"minf", box(b"stbl", box(b"stco", b"\0\0\0\0\0\0\0\1\0\1\0\0")))))
-        )
-        + box(b"mdat", bytes(100)),
+        UNKNOWN + box(b"mdat", bytes(99)),
+        UNKNOWN + open_box(b"mdat", bytes(99)),
+        OPEN_MDAT[:-1],
+        OPEN_MDAT + b"<html>",
+        VIDEO[:MDAT] + box(b"mdat", bytes(100)),
     ],
-    ids=["half", "all", "a page behind", "an open box", "chunks missing"],
+    ids=[
+        "half",
+        "all",
+        "a page behind",
+        "unknown",
+        "unknown, open",
+        "open, cut",
+        "open, a page behind",
+        "a box missing",
+    ],
 )
 async def test_a_video_whose_end_nothing_shows_is_saved_only_if_that_is_accepted(body, downloads_of, target):
     async with site(Says(body=body, framing="close")) as service:
@@ -371,7 +379,7 @@ async def test_a_video_can_begin_with_any_box_that_players_accept(first, downloa
 
 @pytest.mark.parametrize("brand", [b"msf1", b"avis", b"hevc"])
 async def test_a_sequence_of_images_with_a_track_is_a_video(brand, downloads_of, target):
-    body = box(b"ftyp", brand + bytes(4)) + VIDEO[MOOV:]
+    body = video(first=box(b"ftyp", brand + bytes(4)))
     async with site(Says(body=body)) as service:
         await downloads_of(service).download("task-1", target.path)
     assert target.path.read_bytes() == body

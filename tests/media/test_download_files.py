@@ -443,7 +443,7 @@ async def test_all_file_io_is_done_in_other_threads(downloads_of, target, monkey
 @pytest.mark.slow
 async def test_a_large_video_needs_little_memory_and_few_threads(downloads_of, tmp_path, monkeypatch):
     size, piece = 24 << 20, os.urandom(1 << 16)
-    head = video(200)[: video(200).index(b"mdat") - 4]
+    head = video(1000)[: video(1000).index(b"mdat") - 4]
     head += (size - len(head)).to_bytes(4, "big") + b"mdat"
     writes, write = [], PartialFile._write
 

@@ -4,6 +4,7 @@ import io
 
 import pytest
 
+from tests.media.mp4_files import track
 from tests.media.sites import box, video
 from vidgen_async.media import mp4
 from vidgen_async.types.http import make_headers
@@ -35,12 +36,6 @@ def test_the_end_is_computed_from_the_sizes_of_the_boxes(data, end, has_moov):
     assert (found.end, found.has_moov) == (end, has_moov)
 
 
-def test_media_data_and_a_last_box_without_a_size_are_distinguished():
-    assert structure(START) == mp4.BoxStructure(len(START), has_moov=True, has_mdat=False, is_open=False)
-    assert structure(START + WIDE) == mp4.BoxStructure(len(START) + 116, has_moov=True, has_mdat=True, is_open=False)
-    assert structure(START + b"\0\0\0\0mdat" + bytes(9)).is_open
-
-
 @pytest.mark.parametrize("tail", [b"\0\0\0\7free", b"\0\0\0\1free" + bytes(8), b"\0\0\0\x10\0\0\0\0" + bytes(8)])
 def test_data_without_boxes_is_malformed_unless_it_follows_a_video(tail):
     with pytest.raises(mp4.MalformedMP4Error, match="at byte 20"):
@@ -49,34 +44,14 @@ def test_data_without_boxes_is_malformed_unless_it_follows_a_video(tail):
     assert (found.end, found.has_trailer) == (len(START + WIDE), True)
 
 
-def index(*tables: bytes) -> bytes:
-    return box(b"moov", b"".join(box(b"trak", box(b"mdia", box(b"minf", box(b"stbl", table)))) for table in tables))
-
-
-def chunk_offsets(*offsets: int, size: int = 4) -> bytes:
-    table = bytes(4) + len(offsets).to_bytes(4, "big") + b"".join(offset.to_bytes(size, "big") for offset in offsets)
-    return box(b"stco" if size == 4 else b"co64", table)
-
-
-@pytest.mark.parametrize("size", [4, 8])
-def test_the_highest_offset_of_the_index_is_found(size):
-    tables = [chunk_offsets(150, 100, size=size), box(b"stsz", b""), chunk_offsets(size=size)]
-    found = structure(box(b"ftyp", b"isom") + index(*tables) + box(b"mdat", bytes(40)))
-    assert found.last_chunk == 150
-    assert found.proves_its_end
+def index(*stbls: bytes) -> bytes:
+    return box(b"moov", b"".join(track(stbl) for stbl in stbls))
 
 
 @pytest.mark.parametrize("table", [b"", b"\0", bytes(7), bytes(8), bytes(11), b"\0\0\0\1stco", b"\xff" * 30])
 def test_a_damaged_index_proves_nothing_wrong(table):
     head = box(b"ftyp", b"isom") + index(box(b"stco", table), table)
     assert structure(head + box(b"mdat", bytes(40))).has_mdat
-
-
-@pytest.mark.parametrize("ending", [b"", box(b"free", b""), bytes(20)])
-def test_fragments_prove_their_end_only_with_their_index(ending):
-    fragments = (box(b"moof", b"") + box(b"mdat", bytes(9))) * 3
-    assert not structure(START + fragments + ending).proves_its_end
-    assert structure(START + fragments + box(b"mfra", bytes(9)) + ending).proves_its_end
 
 
 @pytest.mark.parametrize(

@@ -80,8 +80,8 @@ class Downloads:
             timeout: Limit for the whole download, in seconds.
             overwrite: Replace a file that exists. Otherwise TargetExistsError is raised: before any request, or if the
                 file was created meanwhile.
-            accept_unverified: Save a video also if its length was not announced and its structure (fragments without an
-                index) does not show whether its end is missing.
+            accept_unverified: Save the video also if nothing shows whether its end is missing (its length was not
+                announced, and it has no index of all samples), and if an index names data that was not received.
 
         Raises:
             ServiceError: The service refused: NotReadyError, NotFoundError, AuthenticationError …

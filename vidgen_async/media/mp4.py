@@ -1,11 +1,25 @@
 """Checks of headers and bytes: whether a response may be a video, and whether an MP4 is complete."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from fractions import Fraction
 from typing import BinaryIO
 
 from attrs import frozen
 
+from vidgen_async.media.mp4_index import (
+    Box,
+    Index,
+    Track,
+    UnreadableError,
+    of_kind,
+    read_box,
+    read_fragment,
+    read_index,
+    read_last_fragment,
+    read_segment_index,
+)
 from vidgen_async.redaction.messages import excerpt
 from vidgen_async.types.http import Headers
 
@@ -27,9 +41,6 @@ _FIRST_BOXES = frozenset(
 SEQUENCE_BRANDS = frozenset({b"avis", b"msf1", b"hevc", b"hevx"})
 #: The boxes without which frames are missing: a file that ends inside one is incomplete.
 _REQUIRED_BOXES = frozenset({b"ftyp", b"moov", b"moof", b"mdat"})
-#: The boxes on the way from moov to the tables of chunk offsets, and the size in bytes of an entry of each table.
-_CONTAINERS = frozenset({b"trak", b"mdia", b"minf", b"stbl"})
-_OFFSET_TABLES = {b"stco": 4, b"co64": 8}
 
 
 class MalformedMP4Error(ValueError):
@@ -48,7 +59,7 @@ class ContentRange:
 
 @frozen
 class BoxStructure:
-    """The top-level boxes of a file."""
+    """What the boxes of a file show."""
 
     end: int
     """Where the last box ends, according to its size. Beyond the file: it is incomplete, and this is the minimum length
@@ -56,22 +67,17 @@ class BoxStructure:
     has_moov: bool
     """Whether there is a complete index."""
     has_mdat: bool
-    """Whether there is complete media data."""
-    is_open: bool = False
-    """Whether the last box is one of the video's, has no size, and extends to the end of the file."""
-    has_trailer: bool = False
-    """Whether the last box is followed by other data: padding, or what a vendor adds."""
-    is_fragmented: bool = False
+    """Whether there is complete media data, which is not empty."""
+    has_samples: bool
+    """Whether there can be samples: False if the index was read and has none."""
+    is_fragmented: bool
     """Whether the media data is in fragments (moof), any number of which may be missing at the end."""
-    has_fragment_index: bool = False
-    """Whether the index of the fragments (mfra), which follows the last one, is there."""
-    last_chunk: int = 0
-    """The highest offset in the file that the index names."""
-
-    @property
-    def proves_its_end(self) -> bool:
-        """Whether the boxes themselves show that nothing is missing after the last of them."""
-        return self.has_fragment_index if self.is_fragmented else not self.is_open
+    has_trailer: bool
+    """Whether the last box is followed by other data: padding, or what a vendor adds."""
+    contradiction: str
+    """What an index states of the file that is not so, as a sentence; empty if nothing."""
+    proves_its_end: bool
+    """Whether no sample can be missing: each one that an index names is there, and the index is that of all samples."""
 
 
 def media_type(headers: Headers) -> str:
@@ -135,86 +141,110 @@ def read_structure(file: BinaryIO, length: int) -> BoxStructure:
     Raises:
         MalformedMP4Error: The data does not consist of MP4 boxes, and does not only follow a complete video.
     """
-    found: dict[bytes, _Box] = {}
-    offset, is_open = 0, False
-    while offset < length:
-        has_video = found.keys() >= {b"moov", b"mdat"}
-        box = _read_box(file, offset, length)
+    boxes: list[Box] = []
+    has_moov = has_mdat = has_trailer = False
+    end = 0
+    while end < length and not has_trailer:
+        has_video = has_moov and has_mdat
+        box = read_box(file, end, length)
         if box is None:  # cut in its header
-            header_size = 8 if length - offset < 8 else 16
-            end = offset if has_video else offset + header_size
-            return _structure(file, found, end, has_trailer=has_video)
+            has_trailer = has_video
+            end += 0 if has_video else 8 if length - end < 8 else 16
+            break
         if not box.is_valid and not has_video:
-            message = f"the data at byte {offset} is not an MP4 box"
+            message = f"the data at byte {end} is not an MP4 box"
             raise MalformedMP4Error(message)
         is_incomplete = box.end > length
         if not box.is_valid or (is_incomplete and has_video and box.kind not in _REQUIRED_BOXES):
-            return _structure(file, found, offset, has_trailer=True)
+            has_trailer = True
+            break
+        end = box.end
         if is_incomplete:
-            return _structure(file, found, box.end)
-        found[box.kind] = box
-        offset, is_open = box.end, box.is_open and box.kind in _REQUIRED_BOXES
-    return _structure(file, found, offset, is_open=is_open)
+            break
+        boxes.append(box)
+        has_moov = has_moov or box.kind == b"moov"
+        has_mdat = has_mdat or (box.kind == b"mdat" and box.end > box.payload)
+    return _structure(file, boxes, end, length, has_trailer=has_trailer)
 
 
-@frozen
-class _Box:
-    kind: bytes
-    payload: int
-    """Where its content begins."""
-    end: int
-    is_open: bool = False
-
-    @property
-    def is_valid(self) -> bool:
-        is_kind = all(0x20 <= byte < 0x7F or byte == 0xA9 for byte in self.kind)
-        return is_kind and self.end >= self.payload
-
-
-def _read_box(file: BinaryIO, offset: int, length: int) -> _Box | None:
-    """Return the box at ``offset``; None if its header is cut off."""
-    file.seek(offset)
-    header = file.read(min(16, length - offset))
-    if len(header) < SIGNATURE_SIZE:
-        return None
-    size, kind = int.from_bytes(header[:4], "big"), header[4:8]
-    if size == 0:
-        return _Box(kind, offset + 8, length, is_open=True)
-    if size > 1:
-        return _Box(kind, offset + 8, offset + size)
-    if len(header) < 16:
-        return None
-    return _Box(kind, offset + 16, offset + int.from_bytes(header[8:], "big"))
-
-
-def _structure(
-    file: BinaryIO, found: dict[bytes, _Box], end: int, *, is_open: bool = False, has_trailer: bool = False
-) -> BoxStructure:
-    moov = found.get(b"moov")
+def _structure(file: BinaryIO, boxes: Sequence[Box], end: int, length: int, *, has_trailer: bool) -> BoxStructure:
+    moov, fragments = of_kind(boxes, b"moov"), of_kind(boxes, b"moof")
+    index = read_index(file, moov[0]) if moov else Index({}, is_complete=False)
+    tracks, is_known = dict(index.tracks), index.is_complete
+    for moof in fragments:
+        try:
+            for track_id, track in read_fragment(file, moof, index.defaults).items():
+                tracks[track_id] = tracks.get(track_id, Track()).extended(track)
+        except UnreadableError:
+            is_known = False
+    is_known = is_known and all(track.samples is not None for track in tracks.values())
+    has_samples = not is_known or any(track.samples for track in tracks.values())
+    is_begun = not has_samples and index.has_fragments and not fragments
+    is_fragmented = index.has_fragments or bool(fragments)
+    is_open = bool(boxes) and boxes[-1].is_open and boxes[-1].kind in _REQUIRED_BOXES
+    seconds = [Fraction(each.duration, each.timescale) for each in tracks.values() if each.timescale and is_known]
+    contradiction = _find_missing_data(file, boxes, tracks.values(), end, length)
+    contradiction = contradiction or _find_missing_time(index.duration, max(seconds, default=None), len(fragments))
+    if contradiction or not has_samples or (is_open and end != max((each.end for each in tracks.values()), default=0)):
+        is_proven = False
+    elif is_fragmented:
+        has_duration = index.duration > 0 and index.is_exact and len(seconds) == len(tracks)
+        is_proven = _is_listed(file, boxes) or (has_duration and min(seconds) >= index.duration)
+    else:
+        is_proven = is_known
     return BoxStructure(
         end,
-        has_moov=moov is not None,
-        has_mdat=b"mdat" in found,
-        is_open=is_open,
+        has_moov=bool(moov),
+        has_mdat=any(box.end > box.payload for box in of_kind(boxes, b"mdat")) and not is_begun,
+        has_samples=has_samples or is_begun,
+        is_fragmented=is_fragmented,
         has_trailer=has_trailer,
-        is_fragmented=b"moof" in found,
-        has_fragment_index=b"mfra" in found,
-        last_chunk=0 if moov is None else _last_chunk(file, moov),
+        contradiction=contradiction,
+        proves_its_end=is_proven,
     )
 
 
-def _last_chunk(file: BinaryIO, parent: _Box) -> int:
-    """Return the highest chunk offset in the tables of the index; 0 if there is none."""
-    highest, offset = 0, parent.payload
-    while (box := _read_box(file, offset, parent.end)) is not None and box.is_valid and box.end <= parent.end:
-        if box.kind in _CONTAINERS:
-            highest = max(highest, _last_chunk(file, box))
-        elif box.kind in _OFFSET_TABLES:
-            size = _OFFSET_TABLES[box.kind]
-            file.seek(box.payload + 8)  # after version, flags and the number of entries
-            table = file.read(box.end - box.payload - 8)
-            highest = max(
-                highest, *(int.from_bytes(table[at : at + size], "big") for at in range(0, len(table), size)), 0
-            )
-        offset = box.end
-    return highest
+def _find_missing_time(stated: Fraction, seconds: Fraction | None, fragments: int) -> str:
+    """Return the sentence about fragments that are missing, according to the duration of all. Muxers round, and measure
+    in several ways: less than an average fragment is none."""
+    if seconds is None or not 0 < seconds < stated or (stated - seconds) * fragments < seconds:
+        return ""
+    return f"its index states {float(stated):g} s, but its samples last {float(seconds):g} s"
+
+
+def _find_missing_data(file: BinaryIO, boxes: Iterable[Box], tracks: Iterable[Track], end: int, length: int) -> str:
+    """Return the sentence about data that an index names, and that is not in a box."""
+    named = [(track.end, track.last) for track in tracks]
+    for box in boxes:
+        with suppress(UnreadableError):
+            if box.kind == b"sidx":
+                _, until = read_segment_index(file, box)
+                named.append((until, until - 1))
+            elif box.kind == b"mfra":
+                at = read_last_fragment(file, box)
+                named.append((at, at))
+    until, at = max(named, default=(0, 0))
+    if until <= end:
+        return ""
+    if at < length:
+        at = until - 1
+    beyond = f"{length} bytes were received" if at >= length else f"its boxes end at byte {end}"
+    return f"its index names data at byte {at}, but {beyond}"
+
+
+def _is_listed(file: BinaryIO, boxes: Sequence[Box]) -> bool:
+    """Whether an index lists all fragments of the file: one that is written after the last of them (mfra), or one of
+    several fragments (sidx) that ends where they do. In a file of segments (styp) each of them may have such an
+    index, and so may the only fragment of a file that is cut after it."""
+    starts = [box.start for box in of_kind(boxes, b"moof")]
+    if any(mfra.start > max(starts, default=0) for mfra in of_kind(boxes, b"mfra")):
+        return True
+    if len(starts) < 2 or of_kind(boxes, b"styp"):
+        return False
+    media_end = max(box.end for box in boxes if box.kind in _REQUIRED_BOXES)
+    for sidx in of_kind(boxes, b"sidx"):
+        with suppress(UnreadableError):
+            start, until = read_segment_index(file, sidx)
+            if start <= starts[0] and until == media_end:
+                return True
+    return False

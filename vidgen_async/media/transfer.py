@@ -152,6 +152,8 @@ class Transfer:
         async with result.response as response:
             if response.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
                 return await self._restart("the service states that the requested range does not exist (416)")
+            # The length of such a body is that of a part, also where a range was not requested.
+            is_part = response.status == HTTPStatus.PARTIAL_CONTENT or "Content-Range" in response.headers
             if response.status == HTTPStatus.PARTIAL_CONTENT and (resume or mp4.content_range(response.headers)):
                 span = self._read_continuation(response.headers, start)
                 if span is None:
@@ -159,8 +161,9 @@ class Transfer:
             else:
                 tail = b""
                 await file.truncate()
-                self._total, self._etag = mp4.content_length(response.headers), mp4.strong_etag(response.headers)
-            self._is_delimited = self._total is not None or mp4.is_delimited(response.headers)
+                self._total = None if is_part else mp4.content_length(response.headers)
+                self._etag = mp4.strong_etag(response.headers)
+            self._is_delimited = self._total is not None or (mp4.is_delimited(response.headers) and not is_part)
             if not await self._write_body(result, tail):
                 return await self._restart("the service sent different bytes for the same ETag")
         if span is not None and span.end is not None and file.length != span.end + 1:
@@ -246,6 +249,9 @@ class Transfer:
             message = f"the data received for task {self._content.task_id!r} is not a video: {error}"
             raise NotVideoError(message, task_id=self._content.task_id, received=length) from error
         self.problem = self._find_problem(structure)
+        if structure.end <= length and structure.has_moov and not structure.has_samples:
+            message = f"the data received for task {self._content.task_id!r} is not a video: its index has no sample"
+            raise NotVideoError(message, task_id=self._content.task_id, received=length)
         if self.problem:
             if total is not None:
                 self._give_up(None)
@@ -270,17 +276,15 @@ class Transfer:
 
     def _is_verified(self, structure: mp4.BoxStructure) -> bool:
         """Whether the end of the file is known: it was announced, or the body was delimited (and no page of a failed
-        proxy follows the fragments), or the boxes show it. An index that names later bytes contradicts."""
-        if structure.last_chunk > self._file.length:
+        proxy follows the fragments), or the boxes show it. An index that names missing data contradicts."""
+        if structure.contradiction:
             return False
         is_delimited = self._is_delimited and not (structure.is_fragmented and structure.has_trailer)
         return self._total is not None or is_delimited or structure.proves_its_end
 
     def _why_unverified(self, structure: mp4.BoxStructure) -> str:
-        length = self._file.length
-        if structure.last_chunk > length:
-            return f"its index names data at byte {structure.last_chunk}, but {length} bytes were received"
-        return f"the service did not send its length, and the {length} received bytes do not show where it ends"
+        unknown = f"and the {self._file.length} received bytes do not show where it ends"
+        return structure.contradiction or f"the service did not send its length, {unknown}"
 
     def _give_up(self, error: TransportError | ServiceError | None) -> NoReturn:
         """Raise ``error`` if it explains the failure, else a TruncatedError."""
