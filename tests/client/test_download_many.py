@@ -1,6 +1,8 @@
 """The videos of many outcomes: several downloads at once, each with its own result."""
 
 import asyncio
+import re
+import unicodedata
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from pathlib import Path
@@ -9,7 +11,14 @@ import pytest
 
 from tests.transports.sending import until
 from vidgen_async import Client, JournalError, NotReadyError, Outcome, TaskFailedError, VideoTask
-from vidgen_async.errors import DownloadError, NotVideoError, TargetExistsError
+from vidgen_async.client.saving import file_name
+from vidgen_async.errors import (
+    DownloadError,
+    InvalidRequestError,
+    NotFoundError,
+    NotVideoError,
+    TargetExistsError,
+)
 from vidgen_async.sandbox import Fault, Sandbox
 
 FIELDS = {"model": "gen-2.0", "prompt": "a paper boat", "duration": 5}
@@ -143,15 +152,85 @@ async def test_a_function_names_the_files_and_no_two_videos_get_the_same(client,
     assert "same.mp4 is the video of task" in str(error)
 
 
-@pytest.mark.parametrize("task_id", ["../../etc/x", "a/b", ".", "..hidden", "/abs"])
-async def test_a_task_id_cannot_leave_the_directory(client, folder, task_id):
+async def test_tasks_ids_and_receipts_are_saved_as_they_are_and_one_that_is_none_stops_no_other(
+    client, service, folder
+):
+    [first, second] = await completed(client, 2)
+    receipts = [await client.videos.create(**FIELDS, order_id=f"order-{n}") for n in range(2)]
+    service.fail_next_task("too dark")
+    failed = (await wait_for(client, "failed")).task_id
+    given = [first.task, receipts[1], "..", "no-such-task", failed, Outcome("a/b")]
+
+    saved = {each.task_id: each async for each in client.videos.download_many(given, to=folder)}
+
+    assert {task_id: type(each.error) for task_id, each in saved.items() if each.path is None} == {
+        "..": InvalidRequestError,
+        "no-such-task": NotFoundError,
+        failed: TaskFailedError,
+        "a/b": NotFoundError,
+    }
+    assert {path.stem for path in folder.iterdir()} == {first.task_id, second.task_id}
+    assert saved[second.task_id].order_id == "order-1"
+    assert saved[second.task_id].unwrap() == second.task
+    [alone] = [each async for each in client.videos.download_many(first.task_id, to=folder, overwrite=True)]
+    assert alone.path == saved[first.task_id].path
+    with pytest.raises(TypeError, match="a task is a task id, a Receipt or a VideoTask, not int"):
+        await anext(client.videos.download_many([7], to=folder))
+
+
+#: Ids that a careless mapping would give one file, or none.
+IDS = [
+    "task",
+    "Task",
+    "TASK",
+    "a/b",
+    "a_b",
+    "a b",
+    "a\\b",
+    "a:b",
+    "A_b",
+    "a\0b",
+    "a\nb",
+    "../../etc/x",
+    "..hidden",
+    "a.",
+    "a",
+    "/abs",
+    "-a",
+    "con",
+    "aux.x",
+    "\u00e9",
+    "e\u0301",
+    "\u212a",
+    "k",
+    "\u0131",
+    "i",
+    "x" * 400,
+    "x" * 400 + "y",
+    "X" * 400,
+    "\u6f22" * 166,
+]
+
+
+async def test_every_id_has_a_file_of_its_own_in_the_directory_on_every_file_system(client, folder):
     async def download(task: VideoTask, path: Path, **_: bool) -> Path:
+        await asyncio.to_thread(path.touch)
         return path
 
     client.videos.download = download
-    outcome = Outcome.of(VideoTask(id=task_id, status="completed"))
-    [saved] = [each async for each in client.videos.download_many([outcome], to=folder)]
-    assert saved.path.resolve().parent == folder.resolve()
+    outcomes = [Outcome.of(VideoTask(id=task_id, status="completed")) for task_id in IDS]
+    saved = {each.task_id: each.path async for each in client.videos.download_many(outcomes, to=folder)}
+    assert len(list(folder.iterdir())) == len(IDS)
+    assert {path.parent for path in saved.values()} == {folder}
+    names = {unicodedata.normalize("NFKC", path.name).casefold() for path in saved.values()}
+    assert len(names) == len(IDS)
+    assert max(map(len, names)) <= 143
+    assert all(re.fullmatch(r"[\w~.-]+\.mp4", name, re.ASCII) for name in names)
+    plain = ["task", "a_b", "-a", "a.", "a", "k", "i"]
+    assert [saved[task_id].name for task_id in plain] == [f"{task_id}.mp4" for task_id in plain]
+    assert saved["a/b"].name == "a_b~c14cddc033f64b9d.mp4", "the file of an id never changes"
+    again = {path.stem for path in saved.values()} - set(plain)
+    assert all(file_name(name) not in again for name in again)
 
 
 async def test_a_directory_that_does_not_exist_is_reported_before_anything_is_awaited(client, service, folder):

@@ -14,6 +14,7 @@ from vidgen_async.journal import MemoryJournal
 from vidgen_async.transports import BufferedResponse, FakeTransport
 from vidgen_async.types.http import make_headers
 from vidgen_async.types.orders import Attempt, AttemptOutcome, Evidence, Order, OrderRef
+from vidgen_async.types.resources import VideoTask
 
 BASE_URL = "https://video.test/openapi/v1"
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -119,9 +120,19 @@ async def test_very_many_orders_are_listed_and_watched_in_turns():
     assert not held
 
 
-async def test_what_is_no_task_id_is_refused_when_the_loop_begins():
-    async with client_of(200, {}) as client:
-        outcomes = client.videos.as_completed(["t-1", " "])
-        with pytest.raises(InvalidRequestError, match="blank"):
-            await anext(outcomes)
+async def test_the_outcome_of_an_id_that_is_none_is_its_error_and_the_other_tasks_are_polled():
+    invalid = ["..", ".", " ", "", "\ud800", "x" * 501]
+    async with client_of(200, {"id": "t-1", "status": "completed"}) as client:
+        for poll in (client.videos.as_completed, client.watcher.as_completed):
+            outcomes = {each.task_id: each async for each in poll([*invalid, "t-1", ".."], timeout=50)}
+            assert outcomes.pop("t-1").unwrap().status == "completed"
+            assert {task_id: type(each.error) for task_id, each in outcomes.items()} == dict.fromkeys(
+                invalid, InvalidRequestError
+            )
         assert client.watcher.stats.tasks == 0
+
+
+async def test_one_task_is_one_and_not_its_letters():
+    async with client_of(200, {"id": "t-1", "status": "completed"}) as client:
+        for task in ("t-1", VideoTask(id="t-1", status="queued")):
+            assert [each.task_id async for each in client.videos.as_completed(task)] == ["t-1"]

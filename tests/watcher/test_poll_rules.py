@@ -17,6 +17,7 @@ from vidgen_async.errors import (
     ConnectionLostError,
     GatewayError,
     InsufficientCreditsError,
+    InvalidRequestError,
     NotFoundError,
     NotReadyError,
     ProtocolError,
@@ -225,7 +226,11 @@ async def test_any_other_fault_ends_the_wait_after_the_third_in_a_row(
     assert service.times() == [0.0, 60.0, 120.0, 180.0, 240.0, 300.0]
 
 
-@pytest.mark.parametrize("fatal", [CassetteError("no such interaction"), ClientStateError("forked")], ids=name_of)
+@pytest.mark.parametrize(
+    "fatal",
+    [CassetteError("no such interaction"), ClientStateError("forked"), InvalidRequestError("no task id")],
+    ids=name_of,
+)
 async def test_a_cassette_error_ends_the_wait_immediately(
     fatal: Exception, watcher: Watcher, service: FakeService
 ) -> None:

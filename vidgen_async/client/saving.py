@@ -1,7 +1,9 @@
 """Saves the videos of many outcomes, with bounded concurrency."""
 
 import asyncio
+import hashlib
 import os
+import re
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, aclosing, suppress
 from pathlib import Path
@@ -9,9 +11,15 @@ from pathlib import Path
 from attrs import evolve
 
 from vidgen_async.errors import DownloadError, TargetExistsError, VidgenError
-from vidgen_async.types.resources import VideoTask
+from vidgen_async.types.resources import Receipt, TaskLike, VideoTask, task_id_of
 from vidgen_async.user_code import UserCode, describe
 from vidgen_async.watcher import Outcome
+
+#: Task ids that are names of files as they are, on every file system; not those that Windows reserves for devices.
+_PLAIN = re.compile(r"(?!(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$))[a-z0-9_-][a-z0-9_.-]{0,99}")
+_OTHER = re.compile(r"[^A-Za-z0-9_-]+")
+#: Follows the last outcome.
+_END = Outcome("")
 
 
 class NotSavedError(Exception):
@@ -22,25 +30,32 @@ class Saver:
     """Saves videos as new files.
 
     Args:
+        get: Returns a task by its id.
         download: Saves the video of a task at a path.
         to: A directory, or the function that returns the path for an outcome.
     """
 
     def __init__(
         self,
+        get: Callable[[str], Awaitable[VideoTask]],
         download: Callable[[VideoTask, Path], Awaitable[Path]],
         to: str | os.PathLike[str] | Callable[[Outcome], str | os.PathLike[str]],
     ) -> None:
+        self._get = get
         self._download = download
         self._to = to
         self._targets: dict[str, str] = {}
         """The task of each absolute path."""
 
     async def save(self, outcome: Outcome) -> Outcome:
-        """The outcome with the path of its video, or with the reason why it was not saved; a failed one unchanged."""
-        if outcome.error is not None or outcome.task is None:
-            return outcome
+        """The outcome with the path of its video, or with the reason why it was not saved; a failed one unchanged. One
+        without a task gets it first."""
         try:
+            if outcome.task is None and outcome.error is None:
+                now = Outcome.of(await self._get(outcome.task_id))
+                outcome = evolve(outcome, task=now.task, error=now.error, state=now.state)
+            if outcome.task is None or outcome.error is not None:
+                return outcome
             target = self._target_of(outcome)
             self._claim(target, outcome.task_id)
             return evolve(outcome, path=await self._download(outcome.task, target))
@@ -122,23 +137,43 @@ async def save_each(
             await asyncio.gather(*workers, return_exceptions=True)
 
 
-async def iterate(outcomes: AsyncIterable[Outcome] | Iterable[Outcome]) -> AsyncGenerator[Outcome, None]:
-    """All outcomes. A generator is closed with this one: the watch behind it ends."""
+async def iterate(
+    outcomes: AsyncIterable[Outcome | TaskLike] | Iterable[Outcome | TaskLike],
+) -> AsyncGenerator[Outcome, None]:
+    """All outcomes, also of tasks that were not waited for. A generator is closed with this one: the watch behind it
+    ends."""
+    if isinstance(outcomes, TaskLike | Outcome):
+        outcomes = [outcomes]
     each = aiter(outcomes) if isinstance(outcomes, AsyncIterable) else iter(outcomes)
     async with AsyncExitStack() as stack:
         if isinstance(outcomes, AsyncGenerator):
             await stack.enter_async_context(aclosing(outcomes))
-        while (outcome := await _next(each)) is not None:
-            yield outcome
+        while (outcome := await _next(each)) is not _END:
+            yield _outcome_of(outcome)
 
 
-async def _next(outcomes: AsyncIterator[Outcome] | Iterator[Outcome]) -> Outcome | None:
+def _outcome_of(task: Outcome | TaskLike) -> Outcome:
+    if isinstance(task, Outcome):
+        return task
+    if isinstance(task, VideoTask):
+        return Outcome.of(task)
+    return Outcome(task_id_of(task), order_id=task.order_id if isinstance(task, Receipt) else None)
+
+
+async def _next(
+    outcomes: AsyncIterator[Outcome | TaskLike] | Iterator[Outcome | TaskLike],
+) -> Outcome | TaskLike:
     with UserCode(passes=(Exception,)) as call:
-        return await anext(outcomes, None) if isinstance(outcomes, AsyncIterator) else next(outcomes, None)
+        return await anext(outcomes, _END) if isinstance(outcomes, AsyncIterator) else next(outcomes, _END)
     # A bare CancelledError would seem to be the caller's cancellation, a GeneratorExit the end of its loop.
     raise VidgenError(f"the iterator of outcomes raised {describe(call.error)}") from call.error
 
 
 def file_name(task_id: str) -> str:
-    """The task id as a file name, which cannot leave the directory."""
-    return "".join(char if char.isalnum() or char in "-_." else "_" for char in task_id).lstrip(".") or "_"
+    """The task id as a file name, which is valid on every file system and differs from those of all other ids, also
+    where upper and lower case are the same. An id that is not such a name has its other characters replaced, and a
+    digest appended."""
+    if _PLAIN.fullmatch(task_id):
+        return task_id
+    digest = hashlib.sha256(task_id.encode(errors="surrogatepass")).hexdigest()[:16]
+    return f"{_OTHER.sub('_', task_id)[:50]}~{digest}"

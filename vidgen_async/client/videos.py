@@ -273,13 +273,13 @@ class Videos:
         ``.unwrap()`` returns the task or raises what :meth:`wait` would have raised; ``.order_id`` is that of a
         receipt. After ``timeout`` seconds the outcomes of the others are WaitTimeoutErrors. The arguments are those of
         :meth:`wait`; ``on_update`` is called with every change of any of the tasks. Leaving the loop, or being
-        cancelled in it, ends the watch of all, and stops no task.
-
-        Raises:
-            InvalidRequestError: When the loop starts, for an invalid task id.
+        cancelled in it, ends the watch of all, and stops no task. The outcome of an invalid task id is an
+        InvalidRequestError; it is not sent.
         """
         self._context.lifetime.check()
-        return self._outcomes(list(tasks), timeout, on_update, first_poll_after)
+        return self._outcomes(
+            [tasks] if isinstance(tasks, TaskLike) else list(tasks), timeout, on_update, first_poll_after
+        )
 
     async def rewatch(
         self, *, timeout: float | None = ONE_DAY, shard: Shard | None = None
@@ -331,7 +331,7 @@ class Videos:
         order_ids: dict[str, str] = {}
         accepted_at: dict[str, float] = {}
         for number, task in enumerate(tasks, 1):
-            task_id = checked_task_id(task)
+            task_id = task_id_of(task)  # the outcome of an invalid one is its error
             ids[task_id] = None
             if isinstance(task, Receipt):
                 order_ids[task_id] = task.order_id
@@ -373,8 +373,8 @@ class Videos:
                 async.
             timeout: Seconds for everything; the error states what failed before.
             overwrite: Replace a file that exists; otherwise raise TargetExistsError.
-            accept_unverified: Save the video also if nothing shows whether its end is missing: its length was not
-                announced, and it consists of fragments without an index.
+            accept_unverified: Save the video also if nothing shows whether its end is missing (its length was not
+                announced, and it has no index of all samples), and if an index names data that was not received.
 
         Raises:
             NotReadyError: The task is not completed.
@@ -393,7 +393,7 @@ class Videos:
 
     async def download_many(
         self,
-        outcomes: AsyncIterable[Outcome] | Iterable[Outcome],
+        outcomes: AsyncIterable[Outcome | TaskLike] | Iterable[Outcome | TaskLike],
         *,
         to: str | os.PathLike[str] | Callable[[Outcome], str | os.PathLike[str]],
         concurrency: int = 4,
@@ -412,9 +412,12 @@ class Videos:
         be saved, and its file does not exist, the next rewatch yields it again.
 
         Args:
-            outcomes: Those of :meth:`as_completed` or :meth:`rewatch`, or a list of them.
+            outcomes: Those of :meth:`as_completed` or :meth:`rewatch`, or a list of them; also of tasks, task ids and
+                receipts, which are not waited for: for one that has not ended the error is a NotReadyError.
             to: A directory that exists, where the names are TASK_ID.mp4; or a function that returns the path for an
-                outcome. No two videos of one call are saved at the same path.
+                outcome. No two videos of one call are saved at the same path. An id that is no portable name of a file
+                (characters other than ``a-z0-9_.-``, more than 100 of them) has these replaced and ``~`` and a digest
+                appended.
             concurrency: The maximum number of downloads at once. While as many outcomes are not consumed by the loop,
                 no further download starts.
             overwrite: Replace files that exist. Otherwise they are left, and the outcome has a TargetExistsError.
@@ -433,7 +436,7 @@ class Videos:
             from vidgen_async.media.download import check_target  # noqa: PLC0415 - as for downloads
 
             await check_target(Path(to, "video.mp4"))
-        saver = Saver(partial(self.download, overwrite=overwrite), to)
+        saver = Saver(self.get, partial(self.download, overwrite=overwrite), to)
         async with (
             aclosing(iterate(outcomes)) as each,
             aclosing(save_each(each, saver.save, self._orders.results.handling, concurrency)) as saved,

@@ -14,7 +14,8 @@ The form of an answer comes before its status: an error whose body is not a JSON
 | gone: 404, 410 (polled again after 5 s)                                      | the second in a row; not within   |
 |                                                                              | two minutes of the receipt        |
 | unexpected: 400, 403, every other status, every other exception              | the third in a row                |
-| fatal: a cassette that cannot be played, a client that cannot go on          | the first                         |
+| fatal: an id that is none, a cassette that cannot be played, a client that   | the first                         |
+| cannot go on                                                                 |                                   |
 
 *In a row* means: with no other outcome in between.
 """
@@ -23,6 +24,7 @@ from vidgen_async.errors import (
     AuthenticationError,
     CassetteError,
     ClientStateError,
+    InvalidRequestError,
     NotFoundError,
     ServiceError,
     TransportClosedError,
@@ -49,7 +51,7 @@ CONFIRMED = frozenset({PollFailure.UNAUTHORIZED, PollFailure.GONE})
 
 def fault_of(error: Exception) -> PollFailure:
     """Return the kind of an error that a poll raised."""
-    if isinstance(error, CassetteError | ClientStateError):
+    if isinstance(error, CassetteError | ClientStateError | InvalidRequestError):
         return PollFailure.FATAL
     if isinstance(error, ServiceError):
         fault = rule_for(error.status).poll
