@@ -119,7 +119,7 @@ async def test_a_slow_on_update_delays_no_poll(
     for name in "abc":
         service.script(name, "queued", "running", "running", "completed")
 
-    await collect(client.videos.as_completed("abc"))
+    await collect(client.videos.as_completed(list("abc")))
 
     assert [service.times(name) for name in "abc"] == [[0.0, 60.0, 120.0, 180.0]] * 3
     assert client.watcher.stats.lateness_max == 0.0
