@@ -162,7 +162,7 @@ async def test_the_answer_to_a_body_that_is_too_large_matches_its_description(pa
 )
 async def test_the_answer_when_the_state_could_not_be_stored_matches_its_description(tmp_path, path, method, arguments):
     async with Sandbox(speed=0, state=tmp_path) as service:
-        database = service._persistence._file._connection
+        database = service._state_file._db
         database.execute("PRAGMA max_page_count = 1")
         service.change_model("gen-2.0", name="x" * 100_000)
         answer = await send(service, path, method, **arguments)

@@ -12,7 +12,7 @@ from vidgen_async.sandbox.clock import SandboxClock
 from vidgen_async.sandbox.faults import Fault, FaultPlan, PlannedFault
 from vidgen_async.sandbox.ledger import Account, LedgerEntry
 from vidgen_async.sandbox.request_log import ReceivedCreate, ReceivedRequest
-from vidgen_async.sandbox.store.state_file import StateError
+from vidgen_async.sandbox.state_file import StateError
 from vidgen_async.sandbox.tasks import Failure, SandboxTask, outcome_by_prompt
 
 __all__ = [

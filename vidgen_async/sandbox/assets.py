@@ -139,8 +139,6 @@ class AssetStore:
     addresses: PublicAddresses
     signer: LinkSigner
     retention: float = RETENTION
-    #: How often assets were deleted.
-    deletions: int = 0
     _assets: dict[str, Asset] = field(factory=dict)
 
     def add(self, account: Account, image: DecodedImage, now: float) -> Asset:
@@ -166,11 +164,9 @@ class AssetStore:
     def delete(self, asset_id: str) -> None:
         """Delete an asset before it expires, as the service may."""
         del self._assets[asset_id]
-        self.deletions += 1
 
     def clear(self) -> None:
         self._assets.clear()
-        self.deletions += 1
 
     def as_json(self, asset: Asset) -> dict[str, Any]:
         """Return the answer to POST /files. The url starts with ``/``: the caller puts the host in front (2.3)."""

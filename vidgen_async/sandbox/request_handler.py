@@ -17,7 +17,7 @@ from vidgen_async.sandbox.listener import Origin
 from vidgen_async.sandbox.request_log import LOGGED_BODY, OnRequest, ReceivedRequest, RequestLog
 from vidgen_async.sandbox.responses import Answer, Refusal
 from vidgen_async.sandbox.routes import Route, find_route
-from vidgen_async.sandbox.store.state_file import StateError
+from vidgen_async.sandbox.state_file import StateError
 from vidgen_async.sandbox.web import access_control
 from vidgen_async.sandbox.web.pages import FoundPage, PageCall, Pages
 from vidgen_async.sandbox.wire import close_connection, read_body, send

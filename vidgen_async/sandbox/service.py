@@ -21,8 +21,7 @@ from vidgen_async.sandbox.request_log import OnRequest
 from vidgen_async.sandbox.responses import Answer
 from vidgen_async.sandbox.signed_links import WEEK, LinkSigner
 from vidgen_async.sandbox.state import SandboxState
-from vidgen_async.sandbox.store.persistence import Persistence
-from vidgen_async.sandbox.store.state_file import StateError, StateFile
+from vidgen_async.sandbox.state_file import StateError, StateFile
 from vidgen_async.sandbox.tasks import Outcome, Refunds, outcome_by_prompt
 from vidgen_async.sandbox.web.console import console_pages
 from vidgen_async.sandbox.web.control import control_pages
@@ -122,14 +121,14 @@ class Sandbox(SandboxState):
         self.add_account(api_key=api_key, balance=balance)
         for name, credits_left in (accounts or {}).items():
             self.add_account(name=name, balance=credits_left)
-        self._persistence = None if state is None else Persistence(StateFile(Path(state)), endpoints)
+        self._state_file = None if state is None else StateFile(Path(state), endpoints)
         dispatcher = RequestDispatcher(
             clock=self.clock,
             endpoints=endpoints,
             faults=self.faults,
             pages=self._pages(),
             host=host,
-            save=self._persistence.save if self._persistence else (lambda: None),
+            save=self._state_file.save if self._state_file else (lambda: None),
             on_request=on_request or (lambda _: None),
             log=self._log,
         )
@@ -139,12 +138,12 @@ class Sandbox(SandboxState):
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            if self._persistence is not None:
-                self._persistence.open()
-                stack.callback(self._persistence.close)
+            if self._state_file is not None:
+                self._state_file.open()
+                stack.callback(self._state_file.close)
                 if self._api_key_argument not in (None, self.api_key):
                     raise StateError(
-                        f"the state {self._persistence.path} has another API key for the account {self._account.name!r}"
+                        f"the state {self._state_file.path} has another API key for the account {self._account.name!r}"
                     )
             stack.push_async_callback(self._endpoints.render_cache.aclose)
             for origin in (self._links, self._service):

@@ -1,0 +1,175 @@
+"""The state of a sandbox: a SQLite file of JSON records, which one sandbox at a time has open."""
+
+import base64
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve, frozen
+from cattrs import BaseValidationError, Converter, transform_error
+
+from vidgen_async.sandbox.assets import Asset
+from vidgen_async.sandbox.catalog import CatalogEntry
+from vidgen_async.sandbox.endpoints import Endpoints
+from vidgen_async.sandbox.ledger import Account, LedgerEntry
+from vidgen_async.sandbox.tasks import SandboxTask
+
+#: Identifies our files among other SQLite files, and their format.
+APPLICATION_ID, FORMAT = 0x56675362, 4
+CREATE = f"""
+    CREATE TABLE records (kind TEXT, account TEXT, n INTEGER, record TEXT, PRIMARY KEY (kind, account, n));
+    PRAGMA application_id = {APPLICATION_ID};
+    PRAGMA user_version = {FORMAT};
+"""
+SETTINGS = ("settings", "")
+
+
+class StateError(Exception):
+    """The state cannot be opened, read or written; the message names the file."""
+
+
+@frozen
+class Settings:
+    """What may change at any time. ``now`` and ``speed`` are those of the sandbox at ``wall``, in real time."""
+
+    link_secret: str
+    models: tuple[CatalogEntry, ...]
+    now: float
+    wall: float
+    speed: float
+
+    def time(self) -> float:
+        """Return the sandbox's time. It also passes while the sandbox is closed, at most as fast as real time."""
+        return self.now + max(0.0, time.time() - self.wall) * min(1.0, self.speed)
+
+
+class StateFile:
+    """``path`` is the file, or a directory in which the file is ``sandbox.db``. Every failure is a StateError."""
+
+    def __init__(self, path: Path, endpoints: Endpoints) -> None:
+        self.path = path / "sandbox.db" if path.is_dir() else path
+        self._endpoints = endpoints
+        self._stored: dict[tuple[str, str], list[Any]] = {}
+        self._converter = Converter(forbid_extra_keys=True)
+        self._converter.register_unstructure_hook(Account, lambda account: account.name)
+        self._converter.register_structure_hook(Account, lambda name, _: endpoints.accounts.by_name(name))
+        self._converter.register_unstructure_hook(bytes, lambda content: base64.b64encode(content).decode())
+        self._converter.register_structure_hook(bytes, lambda text, _: base64.b64decode(text, validate=True))
+
+    def open(self) -> None:
+        """Open and lock the file, restore what it holds, and add the sandbox's accounts that it does not hold."""
+        with self._state_errors():
+            # Only the owner may read it. An existing file is not opened here: closing it would release its lock.
+            if not self.path.exists():
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            self._db = sqlite3.connect(self.path, timeout=0, isolation_level=None)
+            try:
+                is_new = self._is_new()
+                # A commit has reached the operating system when it returns: a killed process loses none.
+                for setting in ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = NORMAL"):
+                    self._db.execute(f"PRAGMA {setting}")
+                self._db.executescript(f"BEGIN EXCLUSIVE; {CREATE if is_new else ''} COMMIT")
+                self._restore()
+                self.save()
+            except BaseException:
+                self._db.close()
+                raise
+
+    def close(self) -> None:
+        try:
+            self.save()
+        finally:
+            self._db.close()
+
+    def save(self) -> None:
+        """Store what has changed, in one transaction. If it raises, nothing was stored; the next call does it."""
+        lists = dict(self._lists())
+        if lists == self._stored:
+            return
+        with self._state_errors(), self._db as db:
+            db.execute("BEGIN")
+            for key, members in lists.items():
+                stored = self._stored.get(key, [])
+                if len(members) < len(stored):
+                    db.execute("DELETE FROM records WHERE (kind, account) = (?, ?) AND n >= ?", (*key, len(members)))
+                for n, member in enumerate(members):
+                    if n >= len(stored) or (stored[n] is not member and stored[n] != member):
+                        record = json.dumps(self._converter.unstructure(member))
+                        db.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", (*key, n, record))
+        self._stored = lists
+
+    def _lists(self) -> Iterator[tuple[tuple[str, str], list[Any]]]:
+        """Return what the file should hold: each list with its kind, and with its account if it is a ledger."""
+        endpoints, creates, clock = self._endpoints, self._endpoints.create_handler, self._endpoints.clock
+        yield ("account", ""), [(account.name, account.api_key) for account in endpoints.accounts.values()]
+        for account in endpoints.accounts.values():
+            yield ("entry", account.name), list(account.ledger)
+        yield ("task", ""), list(creates.tasks.values())
+        yield ("asset", ""), list(endpoints.assets)
+        secret, models = endpoints.signer.secret.hex(), tuple(creates.models.values())
+        new = Settings(secret, models, clock.now(), time.time(), clock.speed)
+        for old in self._stored.get(SETTINGS, []):
+            if old.speed == new.speed and abs(old.time() - new.now) < 0.01:  # the stored time is still right
+                new = evolve(new, now=old.now, wall=old.wall)
+        yield SETTINGS, [new]
+
+    def _is_new(self) -> bool:
+        names = ("application_id", "user_version", "page_count", "quick_check")
+        program, version, pages, verdict = (self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
+        if (program or pages) and (program, version) != (APPLICATION_ID, FORMAT):
+            raise StateError(
+                f"{self.path} has format {version}, not {FORMAT}, or is another file. It was not changed: pass another "
+                "path, or open it with the version of vidgen_async that wrote it"
+            )
+        if verdict != "ok":
+            raise ValueError(verdict)
+        return not program
+
+    def _restore(self) -> None:
+        accounts, creates = self._endpoints.accounts, self._endpoints.create_handler
+        structure = self._converter.structure
+        new_accounts = list(accounts.values())
+        accounts.clear()
+        rows = self._db.execute("SELECT * FROM records ORDER BY kind = 'settings', kind, account, n").fetchall()
+        for kind, name, _, record in rows:
+            value = json.loads(record)
+            if kind == "account":
+                accounts.add_missing([Account(*structure(value, tuple[str, str]))])
+            elif kind == "entry":
+                account, entry = accounts.by_name(name), structure(value, LedgerEntry)
+                account.ledger.append(entry)
+                account.balance = entry.balance
+            elif kind == "task":
+                creates.add_task(structure(value, SandboxTask))
+            elif kind == "asset":
+                creates.assets.put(structure(value, Asset))
+            elif kind != "settings":
+                raise ValueError(f"there is no kind {kind!r}")
+        if rows:
+            settings = structure(value, Settings)
+            entries = [entry for account in accounts.values() for entry in account.ledger]
+            creates.refunds.remove({entry.task_id for entry in entries if entry.kind == "refund"})
+            self._endpoints.signer.secret = bytes.fromhex(settings.link_secret)
+            creates.models.clear()
+            creates.models.update((entry.code, entry) for entry in settings.models)
+            self._endpoints.clock.start_at(max([settings.time(), *(entry.at for entry in entries)]))
+            self._stored = {**dict(self._lists()), SETTINGS: [settings]}
+        accounts.add_missing(new_accounts)
+
+    @contextmanager
+    def _state_errors(self) -> Iterator[None]:
+        """Raise what fails as a StateError that names the file."""
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+            why = f"cannot be read or written: {getattr(error, 'strerror', None) or error}"
+            raise StateError(f"the state {self.path} {'is in use by another sandbox' if is_busy else why}") from error
+        except (BaseValidationError, LookupError, TypeError, ValueError) as error:
+            why = "; ".join(transform_error(error)) if isinstance(error, BaseValidationError) else str(error)
+            raise StateError(f"the state {self.path} is damaged, or conflicts with this sandbox: {why}") from error
