@@ -29,10 +29,8 @@ from vidgen_async.cli.terminal.exit_reports import Report
 from vidgen_async.cli.terminal.result_output import Document, View, plain_lines
 from vidgen_async.cli.terminal.standard_streams import guarded_streams
 from vidgen_async.cli.terminal.status_display import Screen
-from vidgen_async.sandbox import Failure, Fault, ReceivedCreate, Sandbox, SandboxTask, outcome_by_prompt
-from vidgen_async.sandbox.media import render_cache
-from vidgen_async.sandbox.media.renderer import render
-from vidgen_async.sandbox.media.video_content import Film
+from vidgen_async.sandbox import Failure, Fault, ReceivedCreate, Sandbox, SandboxTask, media, outcome_by_prompt
+from vidgen_async.sandbox.media import Film, render
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURE = str(ROOT / "examples" / "boat.png")
@@ -142,7 +140,7 @@ def shared_service() -> Iterator[Service]:
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),), name="sandbox", daemon=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(render_cache, "find_renderer", lambda: render_small)
+        patch.setattr(media, "find_renderer", lambda: render_small)
         thread.start()
         assert ready.wait(20)
         yield made[0]

@@ -10,9 +10,8 @@ import pytest
 import vidgen_async
 import vidgen_async.cli.service_connection
 from vidgen_async.cli import main
-from vidgen_async.sandbox import Fault
-from vidgen_async.sandbox.media import render_cache
-from vidgen_async.sandbox.media.renderer import render
+from vidgen_async.sandbox import Fault, media
+from vidgen_async.sandbox.media import render
 
 from .conftest import PICTURE, Stream
 
@@ -21,7 +20,7 @@ BOAT = ("generate", "A paper boat", "--model", "gen-2.0", "--duration", "5", "--
 
 @pytest.mark.slow
 def test_a_prompt_and_an_image_become_a_video_in_the_sandbox(here, monkeypatch, tmp_path):
-    monkeypatch.setattr(render_cache, "find_renderer", lambda: render)
+    monkeypatch.setattr(media, "find_renderer", lambda: render)
     monkeypatch.setattr(vidgen_async.cli.service_connection, "SANDBOX_TIMES", (0.0, 0.1))
     monkeypatch.delenv("VIDGEN_API_KEY")
     monkeypatch.delenv("VIDGEN_BASE_URL")

@@ -7,10 +7,8 @@ from attrs import evolve
 
 from tests.journal.conftest import tmp_path
 from vidgen_async import Client
-from vidgen_async.sandbox import Sandbox
-from vidgen_async.sandbox.media import render_cache
-from vidgen_async.sandbox.media.renderer import render
-from vidgen_async.sandbox.media.video_content import Film
+from vidgen_async.sandbox import Sandbox, media
+from vidgen_async.sandbox.media import Film, render
 
 __all__ = ["tmp_path"]
 
@@ -22,12 +20,12 @@ def small_videos(monkeypatch: pytest.MonkeyPatch) -> None:
     def render_small(film: Film, stopped: Callable[[], bool]) -> bytes:
         return render(evolve(film, seconds=1, width=64, height=64), stopped)
 
-    monkeypatch.setattr(render_cache, "find_renderer", lambda: render_small)
+    monkeypatch.setattr(media, "find_renderer", lambda: render_small)
 
 
 @pytest.fixture
 def full_size_videos(small_videos: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(render_cache, "find_renderer", lambda: render)
+    monkeypatch.setattr(media, "find_renderer", lambda: render)
 
 
 @pytest.fixture

@@ -18,9 +18,8 @@ import pytest_asyncio
 from attrs import define, evolve, field
 
 from tests.stopped_sandbox import Service, stopped_sandbox
-from vidgen_async.sandbox import Sandbox
-from vidgen_async.sandbox.media import render_cache
-from vidgen_async.sandbox.media.renderer import render
+from vidgen_async.sandbox import Sandbox, media
+from vidgen_async.sandbox.media import render
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 UVICORN = ("-m", "uvicorn", "--app-dir", str(EXAMPLES), "--timeout-graceful-shutdown", "3", "--lifespan", "on")
@@ -161,7 +160,7 @@ class Events:
 async def service(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Service]:
     """Its videos have the requested duration, and few pixels."""
     monkeypatch.setattr(
-        render_cache,
+        media,
         "find_renderer",
         lambda: lambda film, stopped: render(evolve(film, width=64, height=64), stopped),
     )

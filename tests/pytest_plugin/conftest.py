@@ -26,7 +26,6 @@ from coverage import Coverage
 
 import vidgen_async.pytest_plugin
 import vidgen_async.pytest_plugin.fixture_setup
-import vidgen_async.sandbox.media.renderer
 from vidgen_async.sandbox import Sandbox
 
 ROOT = Path(__file__).resolve().parents[2]

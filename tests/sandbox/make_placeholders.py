@@ -3,17 +3,14 @@
 The same releases of PyAV and Pillow give the same bytes.
 """
 
-from fractions import Fraction
 from pathlib import Path
 
 import av
 
-from vidgen_async.sandbox.media import placeholder_video
-from vidgen_async.sandbox.media.placeholder_video import COMMENT, file_name
-from vidgen_async.sandbox.media.renderer import FPS, _frames
-from vidgen_async.sandbox.media.video_content import RATIOS, Film, size_of
+from vidgen_async.sandbox import media
+from vidgen_async.sandbox.media import COMMENT, RATIOS, Film, encode, file_name, size_of
 
-FOLDER = Path(placeholder_video.__file__).with_name("placeholders")
+FOLDER = Path(media.__file__).with_name("placeholders")
 PROMPT = "A placeholder of the sandbox"
 
 
@@ -23,13 +20,7 @@ def make(folder: Path) -> None:
         film = Film(PROMPT, 1, *size_of("240p", ratio))
         with av.open(str(folder / file_name(ratio)), "w", options={"movflags": "+faststart"}) as container:
             container.metadata["comment"] = COMMENT.decode()
-            stream = container.add_stream("libx264", rate=FPS, options={"preset": "veryslow", "crf": "30"})
-            stream.width, stream.height, stream.pix_fmt = film.width, film.height, "yuv420p"
-            stream.codec_context.thread_count = 1
-            for number, frame in enumerate(_frames(film)):
-                frame.pts, frame.time_base = number, Fraction(1, FPS)
-                container.mux(stream.encode(frame))
-            container.mux(stream.encode(None))
+            encode(film, container, lambda: False, preset="veryslow", crf="30")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pytest
 from attrs import fields
 
 from vidgen_async.sandbox.create_validation import CreateFields
-from vidgen_async.sandbox.media.video_content import RATIOS
+from vidgen_async.sandbox.media import RATIOS
 from vidgen_async.sandbox.routes import PATHS
 from vidgen_async.sandbox.tasks import Status
 from vidgen_async.sandbox.web.openapi import describe
@@ -147,7 +147,7 @@ async def test_the_link_from_an_upload_to_a_create_works(service, api):
     created = await api.post("/videos", body)
 
     assert created.status == 202
-    assert [picture.content is not None for picture in service.tasks[created.json["id"]].film.pictures] == [True]
+    assert service.tasks[created.json["id"]].film.pictures == (asset["name"],)
 
 
 async def test_a_field_that_may_not_be_null_is_refused_as_null(service, api):

@@ -1,4 +1,4 @@
-"""The videos: they play, have the requested length and size, and show the prompt and moving pictures."""
+"""The videos: they play, have the requested length and size, and show the prompt on a gradient that moves."""
 
 import io
 from typing import Any
@@ -9,10 +9,7 @@ from attrs import evolve, frozen
 from PIL import Image, ImageChops, ImageStat
 
 from tests.sandbox.conftest import picture
-from vidgen_async.sandbox.media.backgrounds import open_picture
-from vidgen_async.sandbox.media.renderer import RenderingStopped, render
-from vidgen_async.sandbox.media.text_rendering import drawable, font, printable, wrap
-from vidgen_async.sandbox.media.video_content import Film, Picture, size_of
+from vidgen_async.sandbox.media import Film, RenderingStopped, drawable, render, size_of
 
 
 @frozen
@@ -103,80 +100,75 @@ def test_equal_films_give_equal_bytes_and_other_prompts_do_not():
     assert one == again != other
 
 
-def test_without_pictures_the_video_shows_a_moving_landscape():
+#: Where the prompt is drawn, and a part of the frame without text.
+PROMPT, EMPTY = (40, 100, 600, 220), (0, 20, 640, 90)
+
+
+def test_a_gradient_moves_behind_the_prompt():
     frames = play(make_film()).frames
 
-    assert differ(frames[0].crop((0, 0, 640, 240)), frames[-1].crop((0, 0, 640, 240)))
+    assert differ(frames[0].crop(EMPTY), frames[-1].crop(EMPTY))
+    left, right = (colour_of(frames[0], (at, 20, at + 20, 90)) for at in (0, 300))
+    assert max(abs(one - other) for one, other in zip(left, right, strict=True)) > 20
 
 
-def test_the_prompt_is_white_on_a_dark_ground_in_every_frame():
-    for frame in play(make_film(pictures=(Picture("white", picture("white", (640, 360))),))).frames:
-        words = frame.crop((20, 250, 400, 300)).convert("L")
+def test_the_prompt_is_bright_with_a_dark_outline_in_every_frame():
+    for frame in play(make_film()).frames:
+        words = frame.crop(PROMPT).convert("L")
         darkest, lightest = words.getextrema()
-        assert darkest < 110
-        assert lightest > 215
-        assert 0.02 < sum(words.histogram()[200:]) / (380 * 50) < 0.5
+        assert darkest < 60
+        assert lightest > 200
+        assert 0.02 < sum(words.histogram()[190:]) / (560 * 120) < 0.5
 
 
-def test_another_prompt_shows_another_text():
-    first, second = (
-        play(make_film(prompt=prompt, pictures=(Picture("p", picture("gray")),))).frames[0] for prompt in "XL"
-    )
+def test_another_prompt_shows_another_text_and_other_colours():
+    first, second = (play(make_film(prompt=prompt)).frames[0] for prompt in "XL")
 
-    assert differ(first.crop((20, 250, 120, 300)), second.crop((20, 250, 120, 300)))
-
-
-def test_a_picture_with_the_ratio_of_the_frame_fills_it_and_moves():
-    image = Image.linear_gradient("L").rotate(90).resize((640, 360))
-    red = Image.merge("RGB", (image, Image.new("L", image.size, 20), Image.new("L", image.size, 30)))
-    file = io.BytesIO()
-    red.save(file, "PNG")
-
-    frames = play(make_film(pictures=(Picture("p", file.getvalue()),))).frames
-
-    assert differ(frames[0], frames[-1])
-    left, right = (colour_of(frames[0], (at, 100, at + 20, 160)) for at in (40, 560))
-    assert abs(left[0] - right[0]) > 100
-    assert max(left[1:] + right[1:]) < 60
+    assert differ(first.crop(PROMPT).convert("L"), second.crop(PROMPT).convert("L"))
+    assert differ(first.crop(EMPTY), second.crop(EMPTY))
 
 
-@pytest.mark.parametrize("size", [(120, 300), (600, 120)])
-def test_a_picture_with_another_ratio_is_shown_completely_on_a_card(size):
-    frame = play(make_film(pictures=(Picture("p", picture("#10d040", size)),))).frames[2]
+def test_other_pictures_are_another_video_of_the_same_prompt():
+    first, second = (play(make_film(pictures=(name,))).frames[0] for name in ("a.png", "b.png"))
 
-    red, green, blue = colour_of(frame, (310, 110, 330, 130))
-    assert green > 180 > 90 > max(red, blue)
+    assert differ(first.crop(EMPTY), second.crop(EMPTY))
 
 
-@pytest.mark.slow
-def test_several_pictures_are_shown_one_after_the_other():
-    pictures = tuple(Picture(colour, picture(colour, (640, 360))) for colour in ("red", "blue"))
-
-    frames = play(make_film(seconds=2, pictures=pictures)).frames
-
-    first, last = (colour_of(frames[at], (200, 100, 400, 200)) for at in (0, -1))
-    assert first[0] > 150 > 60 > first[2]
-    assert last[2] > 150 > 60 > last[0]
+@pytest.mark.parametrize(
+    ("text", "drawn"),
+    [
+        ("A paper boat,\n at dawn!", "A paper boat, at dawn!"),
+        ("Ein Boot fährt übers Meer", "Ein Boot fahrt ubers Meer"),
+        ("a\n\x07b\ud800  c", "a b c"),
+        ("纸船 a boat at dawn 🚤", "a boat at dawn"),
+        ("8K 纸船在黎明航行", ""),
+        ("زورق ورقي", ""),
+        ("🚤🌅", ""),
+        (" ", ""),
+    ],
+)
+def test_the_text_has_the_characters_that_pillow_can_draw_or_none_if_that_is_less_than_half(text, drawn):
+    assert drawable(text) == drawn
 
 
 @pytest.mark.slow
-def test_a_picture_that_is_external_or_invalid_is_a_card_with_its_name():
-    for shown_picture in (Picture("pics.test/" + "harbour" * 20 + ".png"), Picture("broken", picture()[:50])):
-        frame = play(make_film(pictures=(shown_picture,))).frames[0]
+async def test_a_prompt_that_cannot_be_drawn_is_replaced_by_the_task_id(service, api):
+    ids = [(await api.create(prompt=prompt)).json["id"] for prompt in ("纸船", "boat")]
 
-        assert max(sum(pixel) for pixel in frame.crop((300, 60, 340, 180)).get_flattened_data()) > 700
+    assert [service.tasks[task_id].film.notes[0] for task_id in ids] == [ids[0], "gen-2.0"]
+    assert [service.tasks[task_id].prompt for task_id in ids] == ["纸船", "boat"]
+    first, second = (play(make_film(prompt="纸船", notes=(task_id,))).frames[0] for task_id in ids)
+    assert first.crop(PROMPT).convert("L").getextrema()[1] > 200
+    assert differ(first.crop(PROMPT).convert("L"), second.crop(PROMPT).convert("L"))
 
 
-def test_transparency_and_rotation_of_a_picture_are_respected():
-    file = io.BytesIO()
-    upright = Image.new("RGBA", (64, 48), (255, 0, 0, 0))
-    exif = upright.getexif()
-    exif[0x0112] = 6
-    upright.save(file, "PNG", exif=exif)
+async def test_pictures_are_named_and_never_fetched(service, api):
+    image_id = (await api.upload(picture())).json["image_id"]
+    (asset,) = service.assets
+    fields = {"model": "sd2_480p_real", "image_ids": [image_id], "image_urls": ["https://pics.test/a.png?x=1"]}
+    task_id = (await api.create(**fields)).json["id"]
 
-    frame = play(make_film(pictures=(Picture("p", file.getvalue()),))).frames[0]
-
-    assert min(colour_of(frame, (310, 110, 330, 130))) > 200
+    assert service.tasks[task_id].film.pictures == (asset.name, "pics.test/a.png")
 
 
 @pytest.mark.slow
@@ -197,38 +189,23 @@ def test_every_prompt_can_be_rendered(prompt):
     assert play(make_film(prompt=prompt, width=180, height=320)).seconds == pytest.approx(1, abs=0.1)
 
 
-@pytest.mark.slow
-def test_thirty_pictures_fit_into_one_film():
-    pictures = (Picture("elsewhere"), *(Picture(f"p{number}", picture()) for number in range(29)))
+def test_a_bar_at_the_bottom_grows_with_time():
+    rows = [frame.convert("L").crop((0, 357, 640, 358)) for frame in play(make_film(), every=1).frames]
 
-    assert play(make_film(pictures=pictures)).seconds == pytest.approx(1, abs=0.1)
-
-
-@pytest.mark.slow
-def test_the_progress_bar_grows_with_time():
-    frames = play(make_film(pictures=(Picture("p", picture("black", (640, 360))),)), every=1).frames
-
-    lengths = [
-        sum(pixel[0] - pixel[2] > 60 for pixel in frame.crop((0, 330, 640, 344)).get_flattened_data())
-        for frame in frames
-    ]
+    lengths = [sum(row.histogram()[190:]) for row in rows]
     assert lengths == sorted(lengths)
-    assert lengths[-1] > 10 * lengths[0] > 0
+    assert lengths[-1] > 630 > 40 > lengths[0] > 0
 
 
-def test_lines_are_no_wider_than_the_limit_and_lose_no_character():
-    text = "A paper boat " + "x" * 300 + " sails"
+@pytest.mark.slow
+def test_after_a_seek_the_frame_of_that_time_is_shown():
+    with av.open(io.BytesIO(render(make_film(seconds=12, width=64, height=64), lambda: False))) as container:
+        stream = container.streams.video[0]
+        container.seek(round(11 / stream.time_base), stream=stream)
+        frame = next(container.decode(video=0))
 
-    lines = wrap(text, 300, 20)
-
-    assert max(font(20).getlength(line) for line in lines) <= 300
-    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
-
-
-def test_characters_that_no_font_has_are_replaced_by_plain_ones():
-    assert drawable("Ab 1") == "Ab 1"
-    assert drawable("\u2212\u0227")[1] in "a\u0227"
-    assert printable("a\n\x07b\ud800  c") == "a b c"
+    # Players decode from the key frame before that time.
+    assert 0 < frame.time <= 11
 
 
 def test_a_rendering_can_be_stopped_between_two_frames():
@@ -238,23 +215,9 @@ def test_a_rendering_can_be_stopped_between_two_frames():
         render(make_film(), lambda: next(answers))
 
 
-@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
-@pytest.mark.parametrize("mode", ["1", "L", "RGB"])
-def test_a_very_large_picture_is_decoded_at_the_size_that_is_shown(kind, mode):
-    file = io.BytesIO()
-    Image.new(mode, (2000, 1500), 1 if mode == "1" else "white").save(file, kind)
-
-    image = open_picture(Picture("large", file.getvalue()), (80, 45))
-
-    assert 80 * 45 <= image.width * image.height <= 17 * 80 * 45
-    assert image.width / image.height == pytest.approx(4 / 3, rel=0.05)
-    assert colour_of(image, (0, 0, *image.size)) == (255, 255, 255)
-
-
 @pytest.mark.slow
-def test_many_pictures_fit_into_a_very_small_video():
-    pictures = tuple(Picture(str(n), picture()) for n in range(30))
+@pytest.mark.parametrize("size", [(100, 100), (2, 2), (16, 64)])
+def test_long_texts_fit_into_very_small_videos(size):
+    film = make_film(prompt="word " * 800, notes=("x" * 300,) * 30, width=size[0], height=size[1])
 
-    played = play(make_film(width=100, height=100, pictures=pictures))
-
-    assert played.frames[0].size == (100, 100)
+    assert play(film).frames[0].size == size

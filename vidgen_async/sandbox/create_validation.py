@@ -10,7 +10,7 @@ from attrs import frozen
 
 from vidgen_async.sandbox.catalog import CatalogEntry
 from vidgen_async.sandbox.input_rules import OBJECT, InvalidInputError, Rule, one_of, show, string, structure
-from vidgen_async.sandbox.media.video_content import DEFAULT_RATIO, RATIOS
+from vidgen_async.sandbox.media import DEFAULT_RATIO, RATIOS
 
 UPSTREAM_FIELDS = {"images": "image_urls or image_ids", "audios": "audio_urls", "videos": "video_urls"}
 URL_ARRAYS = ("image_urls", "video_urls", "audio_urls")

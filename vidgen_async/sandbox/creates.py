@@ -13,7 +13,7 @@ from vidgen_async.sandbox.catalog import CatalogEntry
 from vidgen_async.sandbox.create_validation import CreateRequest, read_fields, read_request
 from vidgen_async.sandbox.input_rules import InvalidInputError
 from vidgen_async.sandbox.ledger import Account
-from vidgen_async.sandbox.media.video_content import Film, Picture, size_of
+from vidgen_async.sandbox.media import Film, drawable, size_of
 from vidgen_async.sandbox.reference_urls import problem_of_url
 from vidgen_async.sandbox.request_log import ReceivedCreate
 from vidgen_async.sandbox.responses import Answer, Refusal, media_type_of, not_json
@@ -96,8 +96,11 @@ class CreateHandler:
         if account.balance < entry.points:
             message = f"not enough credits: {entry.points} needed, {account.balance} left"
             raise Refusal(402, "INSUFFICIENT_CREDITS", message)
+        task_id = f"task_{secrets.token_hex(12)}"
+        if not drawable(film.prompt):
+            film = evolve(film, notes=(task_id, *film.notes))
         task = SandboxTask(
-            id=f"task_{secrets.token_hex(12)}",
+            id=task_id,
             account=account,
             request=create.body,
             idempotency_key=create.idempotency_key,
@@ -139,18 +142,16 @@ class CreateHandler:
         pictures = tuple(self._pictures(account, request, host, now))
         return Film(request.prompt, request.seconds, width, height, pictures, tuple(notes))
 
-    def _pictures(self, account: Account, request: CreateRequest, host: str | None, now: float) -> Iterator[Picture]:
-        """Return own assets by id or URL, and images on other hosts, which are accepted and never fetched."""
+    def _pictures(self, account: Account, request: CreateRequest, host: str | None, now: float) -> Iterator[str]:
+        """Return the names of own assets by id or URL, and of images on other hosts, which are never fetched."""
         for image_id in request.image_ids:
-            asset = self.assets.owned(account, image_id, now)
-            yield Picture(asset.name, asset.content)
+            yield self.assets.owned(account, image_id, now).name
         for url in request.image_urls:
             if self.assets.is_own_url(url, host):
-                asset = self.assets.by_url(account, url, now)
-                yield Picture(asset.name, asset.content)
+                yield self.assets.by_url(account, url, now).name
             else:
                 parts = urlsplit(url)
-                yield Picture(f"{parts.hostname}{parts.path}")
+                yield f"{parts.hostname}{parts.path}"
 
 
 def _accepted_answer(task: SandboxTask) -> Answer:

@@ -11,7 +11,7 @@ from vidgen_async.sandbox.clock import SandboxClock
 from vidgen_async.sandbox.creates import CreateHandler
 from vidgen_async.sandbox.input_rules import InvalidInputError, read_body, structure
 from vidgen_async.sandbox.ledger import Account, Accounts
-from vidgen_async.sandbox.media.render_cache import RenderCache, RenderedVideo
+from vidgen_async.sandbox.media import RenderCache, RenderedVideo
 from vidgen_async.sandbox.request_log import ReceivedCreate
 from vidgen_async.sandbox.responses import Answer, Refusal, media_type_of, not_json, video_answer
 from vidgen_async.sandbox.routes import LINKS, PREFIX, Route

@@ -15,7 +15,7 @@ from vidgen_async.sandbox.creates import CreateHandler
 from vidgen_async.sandbox.endpoints import Endpoints
 from vidgen_async.sandbox.ledger import DEFAULT_BALANCE, Accounts
 from vidgen_async.sandbox.listener import Origin
-from vidgen_async.sandbox.media.render_cache import RenderCache
+from vidgen_async.sandbox.media import RenderCache
 from vidgen_async.sandbox.request_handler import RequestDispatcher
 from vidgen_async.sandbox.request_log import OnRequest
 from vidgen_async.sandbox.responses import Answer

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from attrs import define, field, frozen
 
 from vidgen_async.sandbox.ledger import Account
-from vidgen_async.sandbox.media.video_content import Film
+from vidgen_async.sandbox.media import Film
 
 Status = Literal["queued", "running", "completed", "failed"]
 

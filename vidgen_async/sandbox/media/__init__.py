@@ -1,1 +1,0 @@
-"""Draws and encodes the videos of the sandbox."""
