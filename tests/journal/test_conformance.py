@@ -251,10 +251,12 @@ async def test_a_receipt_is_never_replaced(journal, other):
     assert (await other.get(ref_of(), NOW)).receipt.task_id == "task-1"
 
 
-async def test_evidence_about_an_unknown_attempt_changes_nothing(journal, other):
+async def test_evidence_about_an_attempt_that_is_missing_is_an_error(journal, other):
     await sending(journal)
     before = await other.get(ref_of(), NOW)
-    assert await journal.settle(ref_of(), 2, accepted()) == before
+    for write in (journal.settle, journal.confirm):
+        with pytest.raises(JournalError, match="has no attempt 2 of order 'o'"):
+            await write(ref_of(), 2, accepted())
     assert await other.get(ref_of(), NOW) == before
 
 

@@ -182,7 +182,7 @@ async def test_every_commit_is_durable_and_safe_with_several_writers(journal):
 DECISIONS = {
     "namespace": lambda journal: journal.namespace("word"),
     "begin": lambda journal: journal.begin(permission()),
-    "settle": lambda journal: journal.settle(ref_of(), 1, accepted()),
+    "settle": lambda journal: journal.settle(ref_of("late"), 1, accepted()),
     "close_order": lambda journal: journal.close_order(
         ref_of(), Closing(state=OrderState.WITHDRAWN, at=NOW, reason=""), {OrderState.QUEUED}
     ),
@@ -395,7 +395,10 @@ class Step:
             except (OrderChanged, MustWait) as answer:
                 return type(answer), answer.args
         if self.name == "settle":
-            return await journal.settle(self.ref, self.n, self.news)
+            try:
+                return await journal.settle(self.ref, self.n, self.news)
+            except JournalError as missing:
+                return str(missing)
         if self.name == "close_order":
             return await journal.close_order(self.ref, self.closing, self.states)
         return await journal.get(self.ref, self.now)

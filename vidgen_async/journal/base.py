@@ -99,7 +99,11 @@ class Journal(Protocol):
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         """Add evidence about attempt ``n`` and return the order. It is idempotent, and the sequence of calls does not
-        change the result, because knowledge is only added."""
+        change the result, because knowledge is only added.
+
+        Raises:
+            JournalError: The journal does not have the attempt.
+        """
         ...
 
     async def settle_mark(self, ref: OrderRef, mark: str, evidence: Evidence) -> Order | None:
@@ -229,3 +233,12 @@ def unknown_order_error(ref: OrderRef) -> JournalError:
     """Return the error for an operation on an order that the journal does not have."""
     message = f"the journal has no order {ref.order_id!r}"
     return JournalError(message)
+
+
+def check_attempt(order: Order, n: int) -> None:
+    """Raise JournalError if the journal does not have the attempt: what is known about it would be lost."""
+    if all(attempt.n != n for attempt in order.attempts):
+        message = (
+            f"the journal has no attempt {n} of order {order.order_id!r} any more; restore it. Nothing was written."
+        )
+        raise JournalError(message)

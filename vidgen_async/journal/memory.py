@@ -15,6 +15,7 @@ from vidgen_async.journal.base import (
     MustWait,
     OrderChanged,
     RunningPage,
+    check_attempt,
     is_in_shard,
     is_listed,
     unknown_order_error,
@@ -85,6 +86,7 @@ class MemoryJournal:
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         before = self._require(ref)
+        check_attempt(before, n)
         order = self._store(before.with_evidence(n, evidence))
         for old, new in zip(before.attempts, order.attempts, strict=True):
             if new is not old:

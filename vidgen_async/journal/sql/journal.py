@@ -18,6 +18,7 @@ from vidgen_async.journal.base import (
     MustWait,
     OrderChanged,
     RunningPage,
+    check_attempt,
     is_in_shard,
     is_listed,
     unknown_order_error,
@@ -174,8 +175,7 @@ class SqlJournal(ABC, Generic[D]):
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         def operation(db: Database) -> Order:
-            order = _require_order(db, ref)
-            return queries.add_evidence(db, order, order.with_evidence(n, db.adjust(evidence)))
+            return _add_evidence(db, _require_order(db, ref), n, evidence)
 
         return await self._write(operation, ref.service, ref.account)
 
@@ -193,7 +193,7 @@ class SqlJournal(ABC, Generic[D]):
             order = _require_order(db, ref)
             if queries.is_claimed(db, ref, str(evidence.task_id)):
                 return order
-            return queries.add_evidence(db, order, order.with_evidence(n, db.adjust(evidence)))
+            return _add_evidence(db, order, n, evidence)
 
         return await self._write(operation, ref.service)
 
@@ -352,6 +352,11 @@ def _require_order(db: Database, ref: OrderRef) -> Order:
     if order is None:
         raise unknown_order_error(ref)
     return order
+
+
+def _add_evidence(db: Database, order: Order, n: int, evidence: Evidence) -> Order:
+    check_attempt(order, n)
+    return queries.add_evidence(db, order, order.with_evidence(n, db.adjust(evidence)))
 
 
 def _read_as_of(db: Database, ref: OrderRef, now: datetime) -> Order:

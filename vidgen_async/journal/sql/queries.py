@@ -54,13 +54,17 @@ class Database(Protocol):
         ...
 
     def add_session(self, ref: OrderRef, n: int) -> None:
-        """Record who sends the attempt, if other processes can detect that its sender has ended."""
+        """Record who sends the attempt, if other processes can detect that its sender has ended, and check that its
+        outcome can be stored if another user may have changed the rights to the tables."""
         ...
 
     def find_orphaned(self, service: str, account: str, order_ids: Sequence[str]) -> Collection[tuple[str, int]]:
         """Return the attempts of these orders whose senders are known to have ended, as order ids and numbers."""
         ...
 
+
+#: What reading a row raises if it is damaged, or if one that must exist is missing.
+RECORD_ERRORS = (TypeError, ValueError, LookupError, ArithmeticError, RecursionError)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -85,10 +89,12 @@ def _columns(table: str, kind: type) -> str:
 _OF_ACCOUNT = "WHERE {0}.service = :service AND {0}.account = :account"
 _OF_ORDER = _OF_ACCOUNT + " AND {0}.order_id = :order_id"
 _REF = ("service", "account", "order_id")
-_ADD_ORDER = _insert("orders", *_REF, *_COLUMNS[Order]) + " ON CONFLICT DO NOTHING"
-_ADD_ATTEMPT = _insert("attempts", *_REF, *_COLUMNS[Attempt], "counted_at")
+_ADD_ORDER = _insert("orders", *_REF, *_COLUMNS[Order]) + " ON CONFLICT (service, account, order_id) DO NOTHING"
+_ADD_ATTEMPT = _insert("attempts", *_REF, *_COLUMNS[Attempt], "counted_at") + " RETURNING n"
 _ADD_EVIDENCE = _insert("evidence", *_REF, "n", *_COLUMNS[Evidence])
-_ADD_CANDIDATE = _insert("candidates", *_REF, "task_id") + " ON CONFLICT DO NOTHING"
+_ADD_CANDIDATE = (
+    _insert("candidates", *_REF, "task_id") + " ON CONFLICT (service, account, task_id, order_id) DO NOTHING"
+)
 _ADD_CLOSING = _insert("closings", *_REF, *_COLUMNS[Closing])
 _IS_CANDIDATE_ELSEWHERE = f"""
     SELECT 1 FROM candidates
@@ -331,7 +337,7 @@ def read_turn(db: Database, service: str, account: str, pacing: Pacing, now: dat
 
 def read_namespace(db: Database, proposed: str) -> str:
     """Return the stored namespace; if there is none, ``proposed`` is stored."""
-    db.execute("INSERT INTO namespace (id, word) VALUES (1, :word) ON CONFLICT DO NOTHING", {"word": proposed})
+    db.execute("INSERT INTO namespace (id, word) VALUES (1, :word) ON CONFLICT (id) DO NOTHING", {"word": proposed})
     return str(db.execute("SELECT word FROM namespace", {}).fetchone()["word"])
 
 
@@ -341,7 +347,14 @@ def add_order(db: Database, order: Order) -> None:
 
 
 def add_attempt(db: Database, ref: OrderRef, attempt: Attempt) -> None:
-    db.execute(_ADD_ATTEMPT, asdict(ref) | _to_row(attempt) | {"counted_at": _to_column(attempt.counted_at)})
+    """Write an attempt.
+
+    Raises:
+        LookupError: The database has left it out, as a trigger can.
+    """
+    row = asdict(ref) | _to_row(attempt) | {"counted_at": _to_column(attempt.counted_at)}
+    if not db.execute(_ADD_ATTEMPT, row).fetchall():
+        raise LookupError
 
 
 def add_evidence(db: Database, before: Order, after: Order) -> Order:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from vidgen_async.errors import JournalError, VidgenError
 from vidgen_async.events import Event, report
+from vidgen_async.journal.sql.queries import RECORD_ERRORS
 from vidgen_async.journal.sqlite.file import JournalFile
 from vidgen_async.journal.sqlite.file_lock import LockedConnection
 from vidgen_async.redaction.messages import showable
@@ -78,7 +79,7 @@ class ConnectionThread:
             result = operation(db)
         except VidgenError as error:
             future.set_exception(error)
-        except (sqlite3.Error, OSError, ValueError, OverflowError, RecursionError) as error:
+        except (sqlite3.Error, OSError, *RECORD_ERRORS) as error:
             _close(db)
             db = None
             journal_error = self._file.explain(error)
