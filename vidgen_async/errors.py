@@ -359,7 +359,8 @@ class JournalError(VidgenError):
     ) -> None:
         super().__init__(message, advice=advice)
         #: Whether a later attempt may succeed, such as after a full disk or while another program was writing. False:
-        #: the file is damaged or is no journal, this user may not use it, or the database is not set up for one.
+        #: the file is damaged or is no journal, this user may not use it, the database is not set up for one, or its
+        #: connection string is wrong.
         self.may_be_temporary = may_be_temporary
         #: Whether the operation of the journal may have been carried out all the same, because its commit was sent: the
         #: connection was lost before the response, or the wait for a standby was cancelled.

@@ -57,6 +57,9 @@ class Event(StrEnum):
     """WARNING: a client was closed with orders under way. ``count``"""
     BALANCE_READ_FAILED = "balance.read_failed"
     """INFO: the balance after uncertain creates could not be read or written. ``count``, ``error``"""
+    JOURNAL_CONNECTION_REFUSED = "journal.connection_refused"
+    """WARNING: the server refused a further connection; operations wait for those that are open. ``journal``,
+    ``error``"""
     JOURNAL_LOCKED = "journal.locked"
     """WARNING: another process holds the lock of the journal for longer than the time limit. ``path``"""
     JOURNAL_SESSION_FAILED = "journal.session_failed"

@@ -168,7 +168,7 @@ def read_only(server: PostgresServer) -> Iterator[None]:
     role = "ALTER ROLE postgres"
     execute(server, f"{role} SET default_transaction_read_only = on", END_OTHERS)
     yield
-    execute(server, "SET default_transaction_read_only = off", f"{role} RESET ALL", END_OTHERS)
+    execute(server, "SET default_transaction_read_only = off", f"{role} RESET ALL")
 
 
 @contextmanager
@@ -226,7 +226,7 @@ class Trouble:
 IN_USE = (
     Trouble(stopped, "No such file or directory"),
     Trouble(standby, "connect to the primary"),
-    Trouble(read_only, "connect to the primary"),
+    Trouble(read_only, "default_transaction_read_only is on"),
     Trouble(full, "disk is full"),
     Trouble(without_schema, "a table is missing"),
     Trouble(without_table, "a table is missing"),

@@ -9,6 +9,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import DictRow, dict_row
 
 from vidgen_async.errors import ConfigurationError
+from vidgen_async.redaction.messages import showable
 
 #: The parameters of the name of a database, and the variables that they have by default.
 _VARIABLES = {"user": "PGUSER", "host": "PGHOST", "port": "PGPORT", "dbname": "PGDATABASE"}
@@ -61,7 +62,7 @@ def describe(dsn: str) -> str:
     return f"postgresql://{at}{host or parameters.get('hostaddr', '')}{f':{port}' if port else ''}/{database}"
 
 
-def describe_error(error: Exception) -> str:
+def describe_error(error: BaseException) -> str:
     """Return what happened, on one line, without the questions of libpq."""
     # The complete text may quote the parameters of the statement, such as a prompt, if the server is set up so.
     primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
@@ -69,9 +70,9 @@ def describe_error(error: Exception) -> str:
     return " ".join(text.split()).rstrip(".") or type(error).__name__
 
 
-def cause_of(error: Exception) -> Exception:
+def cause_of(error: Exception) -> BaseException | None:
     """Return what may be chained to an error with the text of :func:`describe_error`: the same without the details."""
-    return type(error)(describe_error(error)) if isinstance(error, psycopg.Error) else error
+    return type(error)(describe_error(error)) if isinstance(error, psycopg.Error) else showable(error)
 
 
 def _parse(dsn: str) -> Mapping[str, str]:

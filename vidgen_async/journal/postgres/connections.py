@@ -1,7 +1,7 @@
-"""Connections to PostgreSQL, each in a thread of its own, so that all journals share their operations."""
+"""Transactions in PostgreSQL, executed in threads, so that all journals share their operations."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import TypeVar
@@ -10,13 +10,15 @@ import psycopg
 from psycopg import errors
 
 from vidgen_async.errors import JournalError
+from vidgen_async.journal.postgres.connection_pool import ConnectionPool
 from vidgen_async.journal.postgres.connection_string import cause_of, connect, describe_error
 from vidgen_async.journal.postgres.database_clock import DatabaseClock
+from vidgen_async.journal.postgres.faults import find_fault
 from vidgen_async.journal.postgres.pipeline import Connection, PipelinedDatabase, pipeline_mode, shifted
 from vidgen_async.journal.postgres.schema import VERSION, quoted, upgrade_statements
 from vidgen_async.journal.postgres.session_lock import SessionLock
 from vidgen_async.journal.postgres.time_limit import TimeLimitError, limit_time
-from vidgen_async.journal.sql.queries import Database
+from vidgen_async.journal.sql.queries import RECORD_ERRORS, Database
 
 T = TypeVar("T")
 
@@ -31,24 +33,6 @@ _FIRST_WITH_TRANSACTION_TIMEOUT = 170000
 _BEGIN_TO_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 #: After it has waited for a lock, a transaction reads what others have committed meanwhile.
 _BEGIN_TO_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
-
-_MEANINGS: Mapping[type[Exception], str] = {
-    errors.InsufficientPrivilege: (
-        "this user has no right to do that; use the user of the workers, or, if the tables are missing or old, let an "
-        "administrator execute what vidgen journal schema prints"
-    ),
-    errors.LockNotAvailable: "another process held a lock for too long",
-    errors.QueryCanceled: "the server took too long",
-    errors.TransactionTimeout: "the server took too long",
-    errors.ReadOnlySqlTransaction: "the server accepts no changes; connect to the primary",
-    errors.DiskFull: "the server's disk is full",
-    errors.UndefinedTable: (
-        "this user may not use the schema (then GRANT USAGE ON SCHEMA), or a table is missing; restore it before "
-        "anything is ordered"
-    ),
-}
-#: A server accepts no changes during a failover too, as a standby does.
-_TEMPORARY = (psycopg.OperationalError, errors.ReadOnlySqlTransaction, OSError)
 
 
 class Connections:
@@ -80,9 +64,9 @@ class Connections:
         self._time_limit = time_limit
         self._clock = DatabaseClock(read_time)
         self._local = threading.local()
-        self._open: set[Connection] = set()
         self._is_schema_checked = False
         self._session_lock = session_lock
+        self._pool = ConnectionPool(self._connect, release=session_lock.close, name=name)
         self._threads = ThreadPoolExecutor(max_connections, thread_name_prefix=f"journal {name}")
 
     def submit(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None) -> Future[T]:
@@ -101,25 +85,39 @@ class Connections:
     def close(self) -> None:
         """Wait until all queued transactions are completed, and close all connections but that of the session lock."""
         self._threads.shutdown()
-        for connection in self._open:
-            connection.close()
+        self._pool.close()
 
     def _execute(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None) -> T:
         try:
-            connection: Connection | None = getattr(self._local, "connection", None)
-            if connection is not None and not connection.closed:
-                try:
-                    return self._transact(connection, operation, locked)
-                except (TimeLimitError, errors.TransactionTimeout):
-                    raise
-                except psycopg.OperationalError:
-                    if not connection.broken:
-                        raise
-            # The server may have closed the old connection while nothing was executed.
-            return self._transact(self._connect(), operation, locked)
-        except (psycopg.Error, OSError) as error:
+            is_new = False
+            while True:
+                with suppress(_ReplaceableError):
+                    return self._use_connection(operation, locked, is_new=is_new)
+                # The server may have closed the old connection, or have changed, while nothing was executed.
+                is_new = True
+        except (psycopg.Error, OSError, *RECORD_ERRORS) as error:
             failure, cause = self._explain(error), cause_of(error)
         raise failure from cause
+
+    def _use_connection(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None, *, is_new: bool) -> T:
+        """Execute one transaction and return the result of the operation.
+
+        Raises:
+            _ReplaceableError: It was rolled back, and may succeed with a new connection.
+            psycopg.Error, JournalError: As from :meth:`_transact`.
+        """
+        connection, was_opened = self._pool.take(is_new=is_new)
+        try:
+            return self._transact(connection, operation, locked)
+        except psycopg.Error as error:
+            if not find_fault(error).closes:
+                raise
+            connection.close()
+            if was_opened or isinstance(error, TimeLimitError | errors.TransactionTimeout):
+                raise
+            raise _ReplaceableError from error
+        finally:
+            self._pool.give_back(connection)
 
     def _transact(
         self, connection: Connection, operation: Callable[[Database], T], locked: tuple[str, ...] | None
@@ -140,13 +138,13 @@ class Connections:
                     # (connection.transaction() would wait for those of BEGIN and of COMMIT, and before COMMIT.)
                     connection.execute(_BEGIN_TO_READ if locked is None else _BEGIN_TO_WRITE)
                     self._set_up(connection)
+                    db = PipelinedDatabase(connection, pipeline, shift, self._session_lock.session)
                     self._lock(connection, locked or ())
-                    session = self._session_lock.session
-                    result = operation(PipelinedDatabase(connection, pipeline, shift, session))
+                    result = operation(db)
                     result = shifted(result, -shift)  # in the clock of the caller
                     is_complete = True
                     connection.execute("COMMIT")
-        except psycopg.OperationalError as error:
+        except psycopg.Error as error:
             if locked is None or not is_complete or error.diag.severity_nonlocalized == "ERROR":
                 raise
             # (After a crash, pg_xact_status() may answer for another transaction that was given the same id.)
@@ -181,6 +179,7 @@ class Connections:
             "synchronous_commit": "on",
             "idle_in_transaction_session_timeout": str(round(_IDLE_LIMIT * 1000)),
             "client_min_messages": "warning",
+            "row_security": "off",  # rows that it would hide are an error
             "random_page_cost": "1.1",  # few rows are read; by default, whole tables of some thousand rows would be
         }
         limits = {name: str(round(self._time_limit * part * 1000)) for name, part in _SERVER_LIMITS.items()}
@@ -192,15 +191,12 @@ class Connections:
         connection.execute(f"SELECT {calls}", [text for setting in settings.items() for text in setting])
 
     def _connect(self) -> Connection:
-        """Open the connection of this thread, which replaces the one that it had.
+        """Open a connection.
 
         Raises:
             psycopg.Error: The server cannot be reached.
             JournalError: The database cannot be used.
         """
-        if (lost := getattr(self._local, "connection", None)) is not None:
-            self._open.discard(lost)
-            lost.close()
         connection = connect(self._dsn, timeout=self._time_limit)
         connection.add_notice_handler(self._handle_notice)
         connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # that of connection.transaction()
@@ -213,8 +209,6 @@ class Connections:
         except BaseException:
             connection.close()
             raise
-        self._open.add(connection)
-        self._local.connection = connection
         self._clock.reset()  # after a failover, that of another server
         return connection
 
@@ -237,9 +231,12 @@ class Connections:
         Raises:
             JournalError: A newer version of this package has upgraded them.
         """
-        if self._read_version(connection) == VERSION:
-            return
         with connection.transaction():
+            self._set_up(connection)
+            if self._read_version(connection) == VERSION:
+                return
+        with connection.transaction():
+            self._set_up(connection)
             connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"vidgen {self._schema}",))
             version = self._read_version(connection)  # another process may have upgraded it meanwhile
             if version > VERSION:
@@ -253,7 +250,6 @@ class Connections:
                 exists = "SELECT FROM pg_catalog.pg_namespace WHERE nspname = %s"
                 if connection.execute(exists, (self._schema,)).fetchone() is None:
                     connection.execute(f"CREATE SCHEMA {quoted(self._schema)}")
-                self._set_up(connection)
                 for statement in upgrade_statements(version):
                     connection.execute(statement)
 
@@ -263,19 +259,27 @@ class Connections:
         if connection.execute(exists, (self._schema,)).fetchone() is None:
             return 0
         row = connection.execute(f"SELECT number FROM {quoted(self._schema)}.version").fetchone()  # noqa: S608
-        return int(row["number"]) if row else 0
+        if row is None:
+            raise self._make_error("the row of its table version is missing; restore it. Nothing was written")
+        return int(row["number"])
 
     def _explain(self, error: Exception) -> JournalError:
         """Return the error that states what happened and what to do."""
-        meaning = next((text for kind, text in _MEANINGS.items() if isinstance(error, kind)), "")
-        problem = f"{meaning} ({describe_error(error)})" if meaning else describe_error(error)
-        return self._make_error(f"{problem}. Nothing was written", may_be_temporary=isinstance(error, _TEMPORARY))
+        fault, text = find_fault(error), describe_error(error)
+        if isinstance(error, RECORD_ERRORS):
+            text = f"a row that this operation needs is missing or damaged ({type(error).__name__})"
+        problem = f"{fault.meaning} ({text})" if fault.meaning else text
+        return self._make_error(f"{problem}. Nothing was written", may_be_temporary=fault.may_be_temporary)
 
     def _make_error(
         self, problem: str, *, may_be_temporary: bool = False, may_be_committed: bool = False
     ) -> JournalError:
         message = f"the journal {self._name} could not be used: {problem}."
         return JournalError(message, may_be_temporary=may_be_temporary, may_be_committed=may_be_committed)
+
+
+class _ReplaceableError(Exception):
+    """The transaction was rolled back, and the connection, which had been used before, is closed."""
 
 
 @contextmanager
