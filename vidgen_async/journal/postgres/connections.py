@@ -17,6 +17,7 @@ from vidgen_async.journal.postgres.faults import find_fault
 from vidgen_async.journal.postgres.pipeline import Connection, PipelinedDatabase, pipeline_mode, shifted
 from vidgen_async.journal.postgres.schema import VERSION, quoted, upgrade_statements
 from vidgen_async.journal.postgres.session_lock import SessionLock
+from vidgen_async.journal.postgres.table_check import advance_identities
 from vidgen_async.journal.postgres.time_limit import TimeLimitError, limit_time
 from vidgen_async.journal.sql.queries import RECORD_ERRORS, Database
 
@@ -64,6 +65,8 @@ class Connections:
         self._time_limit = time_limit
         self._clock = DatabaseClock(read_time)
         self._local = threading.local()
+        self._without_check: set[Connection] = set()
+        """The connections that have written nothing, so that the identities were not checked."""
         self._is_schema_checked = False
         self._session_lock = session_lock
         self._pool = ConnectionPool(self._connect, release=session_lock.close, name=name)
@@ -118,6 +121,8 @@ class Connections:
             raise _ReplaceableError from error
         finally:
             self._pool.give_back(connection)
+            if connection.closed:
+                self._without_check.discard(connection)
 
     def _transact(
         self, connection: Connection, operation: Callable[[Database], T], locked: tuple[str, ...] | None
@@ -139,6 +144,10 @@ class Connections:
                     connection.execute(_BEGIN_TO_READ if locked is None else _BEGIN_TO_WRITE)
                     self._set_up(connection)
                     db = PipelinedDatabase(connection, pipeline, shift, self._session_lock.session)
+                    if locked is not None and connection in self._without_check:
+                        connection.execute("SAVEPOINT before_check")
+                        advance_identities(db)
+                        connection.execute("ROLLBACK TO SAVEPOINT before_check")
                     self._lock(connection, locked or ())
                     result = operation(db)
                     result = shifted(result, -shift)  # in the clock of the caller
@@ -152,6 +161,8 @@ class Connections:
                 f"the connection was lost during a commit ({describe_error(error)}), which may have been carried out"
             )
             raise self._make_error(problem, may_be_temporary=True, may_be_committed=True) from error
+        if locked is not None:
+            self._without_check.discard(connection)
         if locked is not None and not self._local.is_replicated:
             problem = "a commit was cancelled while it waited for the standby: it is carried out, but may be lost"
             raise self._make_error(problem, may_be_temporary=True, may_be_committed=True)
@@ -209,6 +220,7 @@ class Connections:
         except BaseException:
             connection.close()
             raise
+        self._without_check.add(connection)
         self._clock.reset()  # after a failover, that of another server
         return connection
 

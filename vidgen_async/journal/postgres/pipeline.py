@@ -13,6 +13,7 @@ from attrs import asdict, evolve, fields, frozen, has
 from psycopg.rows import DictRow
 
 from vidgen_async.journal.postgres.session_lock import ADD_SESSION, FIND_ORPHANED
+from vidgen_async.journal.postgres.table_check import CHECK_RIGHTS
 from vidgen_async.journal.sql.queries import Rows
 from vidgen_async.types.orders import OrderRef
 
@@ -33,6 +34,7 @@ class PipelinedDatabase:
         return shifted(record, self._shift)
 
     def add_session(self, ref: OrderRef, n: int) -> None:
+        self.execute(CHECK_RIGHTS, {})
         self.execute(ADD_SESSION, asdict(ref) | {"n": n, "session": self._session})
 
     def find_orphaned(self, service: str, account: str, order_ids: Sequence[str]) -> Collection[tuple[str, int]]:
