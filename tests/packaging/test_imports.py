@@ -98,6 +98,17 @@ def test_it(request, pytestconfig):
     assert "1 passed" in run_well(*command, "test_it.py", cwd=tmp_path, **environment)
 
 
+def test_the_plugin_uses_nothing_of_pytest_when_it_is_imported_that_an_old_pytest_does_not_have():
+    program = """
+import sys
+from types import SimpleNamespace
+sys.modules["pytest"] = SimpleNamespace(fixture=lambda function: function)
+import vidgen_async.pytest_plugin as plugin
+print(plugin.pytest_configure.__name__)
+"""
+    assert run_well(sys.executable, "-c", program, cwd=ROOT) == "pytest_configure\n"
+
+
 def test_each_name_of_the_root_is_that_of_its_module():
     names = {name: getattr(vidgen_async, name) for name in vidgen_async.__all__}
     assert {name for name, found in names.items() if getattr(vidgen_async, name) is not found} == set()

@@ -24,8 +24,11 @@ import pytest_asyncio.plugin
 from attrs import frozen
 from coverage import Coverage
 
+import vidgen_async.journal.sqlite
 import vidgen_async.pytest_plugin
-import vidgen_async.pytest_plugin.fixture_setup
+import vidgen_async.pytest_plugin.session_hooks
+import vidgen_async.redaction.secret_places
+import vidgen_async.service.validation
 from vidgen_async.sandbox import Sandbox
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -41,23 +41,34 @@ def test_the_option_takes_precedence_over_the_environment_that_over_the_marker_a
 
 
 @pytest.mark.parametrize(
-    ("option", "variable", "ini", "message"),
+    ("option", "ini", "message"),
     [
-        ((), "once", "", "VIDGEN_CASSETTE_MODE is 'once': it must be replay, record, append or auto"),
-        ((), "", "vidgen_mode = once", "vidgen_mode is 'once': it must be replay, record, append or auto"),
-        ((), "", "vidgen_record_from = moon", "vidgen_record_from is 'moon': it must be service or sandbox"),
-        (("--vidgen-mode=once",), "", "", "argument --vidgen-mode: invalid choice: 'once'"),
-        (("--vidgen-record-from=moon",), "", "", "argument --vidgen-record-from: invalid choice: 'moon'"),
+        ((), "vidgen_mode = once", "vidgen_mode is 'once': it must be replay, record, append or auto"),
+        ((), "vidgen_record_from = moon", "vidgen_record_from is 'moon': it must be service or sandbox"),
+        (("--vidgen-mode=once",), "", "argument --vidgen-mode: invalid choice: 'once'"),
+        (("--vidgen-record-from=moon",), "", "argument --vidgen-record-from: invalid choice: 'moon'"),
     ],
 )
-def test_an_unknown_value_is_a_usage_error(project, option, variable, ini, message):
+def test_an_unknown_value_is_a_usage_error(project, option, ini, message):
     project.ini(f"{AUTO}\n{ini}")
     project.tests("def test_nothing(): pass")
 
-    ran = project.pytest(*option, VIDGEN_CASSETTE_MODE=variable)
+    ran = project.pytest(*option)
 
     assert ran.code == pytest.ExitCode.USAGE_ERROR
     assert message in ran.text
+
+
+def test_an_unknown_value_in_the_environment_fails_only_the_tests_that_use_it(project):
+    project.tests("def test_nothing(): pass\nasync def test_one(vidgen_cassette): pass")
+
+    ran = project.pytest(VIDGEN_CASSETTE_MODE="once")
+
+    assert ran.outcomes == {"test_nothing": {"PASSED"}, "test_one": {"ERROR"}}
+    message = "VIDGEN_CASSETTE_MODE is 'once': it must be replay, record, append or auto"
+    assert f"\nvidgen_async: {message}\n" in ran.text
+    assert f"\ntest_shop.py::test_one: {message}\n" in ran.text
+    assert "Traceback" not in ran.text
 
 
 #: Arguments of the marker, and the message about each.

@@ -1,11 +1,14 @@
 """The pytest plugin: cassettes and a sandbox for tests of code that uses the SDK, without a key and free of charge.
 
-Pytest loads it by its entry point ``vidgen_async``; it imports little before a test uses one of its fixtures.
-``pytest --fixtures`` and ``pytest --markers`` show what it provides; annotate with :class:`VidgenCassette`,
-:class:`vidgen_async.Client` and :class:`vidgen_async.sandbox.Sandbox`.
+Pytest loads it by its entry point ``vidgen_async``, also in runs that do not use it and in releases of pytest that its
+fixtures do not support. So this module and those that it imports use what every pytest has, and evaluate no annotation;
+the rest is imported and registered when a test uses a fixture. ``pytest --fixtures`` and ``pytest --markers`` show what
+it provides; annotate with :class:`VidgenCassette`, :class:`vidgen_async.Client` and
+:class:`vidgen_async.sandbox.Sandbox`.
 """
 
-from collections.abc import Generator
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,17 +16,17 @@ import pytest
 from vidgen_async.pytest_plugin.aioresponses_fix import vidgen_aioresponses_fix
 from vidgen_async.pytest_plugin.cassette_handle import VidgenCassette
 from vidgen_async.pytest_plugin.event_loops import get_on_loop, register_fixtures
-from vidgen_async.pytest_plugin.reports import Reporter, explain, summarize
-from vidgen_async.pytest_plugin.settings import SETTINGS, Settings, add_settings
+from vidgen_async.pytest_plugin.reports import Reporter
+from vidgen_async.pytest_plugin.settings import Settings, add_marker, add_settings
 
 if TYPE_CHECKING:
     from vidgen_async import Client
-    from vidgen_async.pytest_plugin.fixture_setup import Session
     from vidgen_async.sandbox import Sandbox
 
 __all__ = ["VidgenCassette", "vidgen_aioresponses_fix"]
 
-_SESSION: "pytest.StashKey[Session]" = pytest.StashKey()
+#: The first release of pytest in which the fixtures work, and which is tested.
+_OLDEST_PYTEST = (7, 4)
 
 
 @pytest.fixture
@@ -37,15 +40,16 @@ def vidgen_cassette(request: pytest.FixtureRequest) -> VidgenCassette:
     the test passes. The marker ``vidgen_cassette`` has further options.
     """
     __tracebackhide__ = True
-    from vidgen_async.pytest_plugin.fixture_setup import open_session  # noqa: PLC0415 - imported only for tests that use it
+    if getattr(pytest, "version_tuple", (6,)) < _OLDEST_PYTEST:
+        needed = ".".join(map(str, _OLDEST_PYTEST))
+        pytest.fail(f"{request.node.nodeid}: vidgen_cassette needs pytest {needed} or later", pytrace=False)
+    from vidgen_async.pytest_plugin.session_hooks import start_session  # noqa: PLC0415 - only for tests that use it
 
-    session = open_session(request)
-    request.node.stash[_SESSION] = session
-    return session.cassette
+    return start_session(request)
 
 
 @pytest.fixture
-def vidgen_client(request: pytest.FixtureRequest, vidgen_cassette: VidgenCassette) -> "Client":
+def vidgen_client(request: pytest.FixtureRequest, vidgen_cassette: VidgenCassette) -> Client:
     """A vidgen_async.Client on the cassette of this test, for async tests of pytest-asyncio and anyio.
 
     Its journal is in memory. It polls a task every second if the recorded service is on this machine, else every
@@ -58,7 +62,7 @@ def vidgen_client(request: pytest.FixtureRequest, vidgen_cassette: VidgenCassett
 
 
 @pytest.fixture
-def vidgen_sandbox(request: pytest.FixtureRequest) -> "Sandbox":
+def vidgen_sandbox(request: pytest.FixtureRequest) -> Sandbox:
     """A running vidgen_async.sandbox.Sandbox of this test: base_url, api_key, faults, creates, clock and more.
 
     For async tests of pytest-asyncio and anyio; needs the extra ``sandbox``, and the extra ``video`` only if its videos
@@ -81,39 +85,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[SETTINGS] = Settings.of(config)
-    config.pluginmanager.register(Reporter(config), f"{__name__}.reporter")
+    add_marker(config)
+    config.pluginmanager.register(Reporter(Settings.of(config)), Reporter.NAME)
     register_fixtures(config.pluginmanager)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
-    __tracebackhide__ = True
-    session = item.stash.get(_SESSION, None)
-    if session is None:
-        yield
-        return
-    try:
-        yield
-    except BaseException:
-        session.has_passed = False
-        raise
-    finally:
-        session.end()
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
-    session = item.stash.get(_SESSION, None)
-    if session is not None:
-        error = call.excinfo and call.excinfo.value
-        if report.when == "call":
-            session.record_outcome(report.outcome, error)
-        explain(report, session, error)
-        if report.when == "teardown":
-            summarize(report, session)
-            del item.stash[_SESSION]
-    return report

@@ -1,5 +1,7 @@
 """A fixture for users of aioresponses, which does not work with aiohttp 3.14 and later by itself."""
 
+from __future__ import annotations
+
 import inspect
 from functools import partial
 from types import SimpleNamespace

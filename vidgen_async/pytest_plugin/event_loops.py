@@ -1,16 +1,20 @@
 """Fixtures that run on the event loop of the test: that of pytest-asyncio, in both modes and with every loop scope, or
 of anyio. Neither is imported by this module."""
 
+from __future__ import annotations
+
+import inspect
 import sys
-from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from vidgen_async.sandbox import Sandbox
+    from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractAsyncContextManager
 
 _PYTEST_ASYNCIO = "pytest_asyncio.plugin"
 _LOOP_SCOPES = ("function", "class", "module", "package", "session")
@@ -20,14 +24,10 @@ _ANYIO = "anyio"
 def register_fixtures(manager: pytest.PytestPluginManager) -> None:
     """Register the fixtures; call it when all plugins are registered."""
     holder = ModuleType(f"{__name__}.fixtures")
-    for loop in (_ANYIO, *(_LOOP_SCOPES if _has_pytest_asyncio(manager) else ())):
-        for function in _fixtures():
-            name = _name(function.__name__, loop)
-            if loop == _ANYIO:
-                made = pytest.fixture(function, name=name)
-            else:
-                made = sys.modules[_PYTEST_ASYNCIO].fixture(function, name=name, loop_scope=loop)
-            setattr(holder, name, made)
+    for what, make in {"stack": AsyncExitStack, "sandbox": _make_sandbox}.items():
+        for loop, fixture in _decorators(manager).items():
+            name = _name(what, loop)
+            setattr(holder, name, fixture(_on_loop(make), name=name))
     manager.register(holder, holder.__name__)
 
 
@@ -46,7 +46,21 @@ def get_on_loop(request: pytest.FixtureRequest, what: str) -> Any:
             "pytest-asyncio or anyio (which must be installed and enabled by a marker or by asyncio_mode = auto)",
             pytrace=False,
         )
+    if loop not in _decorators(request.config.pluginmanager):
+        pytest.fail(f"{request.node.nodeid}: loop scope {loop!r} needs pytest-asyncio 0.24 or later", pytrace=False)
     return request.getfixturevalue(_name(what, loop))
+
+
+def _decorators(manager: pytest.PytestPluginManager) -> dict[str, Callable[..., object]]:
+    """What makes a fixture for each kind of loop; the installed release of pytest-asyncio may be any."""
+    found: dict[str, Callable[..., object]] = {_ANYIO: pytest.fixture}
+    make = getattr(sys.modules[_PYTEST_ASYNCIO], "fixture", None) if _has_pytest_asyncio(manager) else None
+    if make is not None:
+        if "loop_scope" in inspect.signature(make).parameters:
+            found |= {scope: partial(make, loop_scope=scope) for scope in _LOOP_SCOPES}
+        else:  # before 0.24
+            found["function"] = make
+    return found
 
 
 def _loop_of(request: pytest.FixtureRequest) -> str | None:
@@ -73,17 +87,15 @@ def _name(what: str, loop: str) -> str:
     return f"_vidgen_{what}_on_{loop}"
 
 
-def _fixtures() -> tuple[Callable[[], AsyncIterator[object]], ...]:
-    """The functions of the fixtures: new ones, since each can become a fixture once."""
+def _make_sandbox() -> AbstractAsyncContextManager[object]:
+    from vidgen_async.sandbox import Sandbox  # noqa: PLC0415 - imported only for tests that use it
 
-    async def stack() -> AsyncIterator[AsyncExitStack]:
-        async with AsyncExitStack() as exits:
-            yield exits
+    return Sandbox()
 
-    async def sandbox() -> "AsyncIterator[Sandbox]":
-        from vidgen_async.sandbox import Sandbox  # noqa: PLC0415 - imported only for tests that use it
 
-        async with Sandbox() as service:
-            yield service
+def _on_loop(make: Callable[[], AbstractAsyncContextManager[object]]) -> Callable[[], AsyncIterator[object]]:
+    async def fixture() -> AsyncIterator[object]:
+        async with make() as value:
+            yield value
 
-    return stack, sandbox
+    return fixture

@@ -19,7 +19,8 @@ from vidgen_async.errors import CassetteBusyError, CassetteError, ConfigurationE
 from vidgen_async.journal import MemoryJournal
 from vidgen_async.pytest_plugin.cassette_handle import VidgenCassette
 from vidgen_async.pytest_plugin.event_loops import get_on_loop, has_loop
-from vidgen_async.pytest_plugin.settings import SETTINGS, marker_arguments
+from vidgen_async.pytest_plugin.reports import settings_of
+from vidgen_async.pytest_plugin.settings import marker_arguments
 from vidgen_async.transports import ReplayTransport, on_cassette
 from vidgen_async.transports.direct.proxies import is_on_this_machine
 
@@ -117,7 +118,7 @@ def open_client(request: pytest.FixtureRequest, cassette: VidgenCassette) -> Cli
 def _session(request: pytest.FixtureRequest) -> Session:
     arguments = marker_arguments(request.node)
     allow_unused = arguments.pop("allow_unused", False)
-    mode = Mode.named(request.config.stash[SETTINGS].mode(arguments.pop("mode", None)))
+    mode = Mode.named(settings_of(request.config).mode(arguments.pop("mode", None)))
     cassette = Cassette(_path(request, arguments.pop("name", None)), **arguments)
     mode = _resolve_mode(mode, cassette, request)
     handle = _replay(cassette) if mode is Mode.REPLAY else _recording(cassette, mode, request)
@@ -126,7 +127,7 @@ def _session(request: pytest.FixtureRequest) -> Session:
 
 def _path(request: pytest.FixtureRequest, name: str | None) -> Path:
     item: pytest.Item = request.node
-    directory = cassettes_of(item.path, request.config.stash[SETTINGS].together, request.config.rootpath)
+    directory = cassettes_of(item.path, settings_of(request.config).together, request.config.rootpath)
     if name is not None:
         return directory / f"{name}.json"
     classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
@@ -170,7 +171,7 @@ def _replay(cassette: Cassette) -> VidgenCassette:
 
 
 def _recording(cassette: Cassette, mode: Mode, request: pytest.FixtureRequest) -> VidgenCassette:
-    if request.config.stash[SETTINGS].source == "sandbox":
+    if settings_of(request.config).source == "sandbox":
         if mode is Mode.APPEND and cassette.exists():
             raise pytest.UsageError(
                 "a new sandbox does not know the tasks of the cassette, so nothing can be appended from it; record a "

@@ -1,19 +1,22 @@
 """The settings of the command line, the environment, the markers and the ini file, in this order of precedence."""
 
+from __future__ import annotations
+
 import os
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass  # attrs would be imported at the start of every run of pytest
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 MODES = ("replay", "record", "append", "auto")
 SOURCES = ("service", "sandbox")
 MODE_VARIABLE = "VIDGEN_CASSETTE_MODE"
 MARKER = "vidgen_cassette"
-SETTINGS: "pytest.StashKey[Settings]" = pytest.StashKey()
 
 _MARKER_HELP = (
     f"{MARKER}(*, name, mode, exhausted, prompts, ignore, secrets, allow_unused=False): how the cassette of this test "
@@ -50,12 +53,20 @@ def add_settings(parser: pytest.Parser) -> None:
     parser.addini("vidgen_record_from", "as --vidgen-record-from", default="")
 
 
+def add_marker(config: pytest.Config) -> None:
+    """Register the marker of this plugin."""
+    config.addinivalue_line("markers", _MARKER_HELP)
+
+
 @dataclass(frozen=True)
 class Settings:
     """The settings of the whole run."""
 
-    override: str | None
-    """The mode of the command line or of the environment, which takes precedence over the markers."""
+    option: str | None
+    """The mode of the command line."""
+    variable: str | None
+    """That of the environment, which may be invalid: it is checked only where it is used, since it is there in runs
+    that do not use cassettes, too."""
     default: str
     """The mode where nothing else sets it."""
     together: Path | None
@@ -64,10 +75,9 @@ class Settings:
 
     @classmethod
     def of(cls, config: pytest.Config) -> Self:
-        config.addinivalue_line("markers", _MARKER_HELP)
-        variable = _check_choice(MODE_VARIABLE, os.environ.get(MODE_VARIABLE), MODES)
         return cls(
-            override=config.getoption("vidgen_mode") or variable,
+            option=config.getoption("vidgen_mode"),
+            variable=os.environ.get(MODE_VARIABLE),
             default=_ini_choice(config, "vidgen_mode", MODES) or "replay",
             together=_directory(config),
             source=config.getoption("vidgen_record_from")
@@ -76,8 +86,9 @@ class Settings:
         )
 
     def mode(self, marker_mode: str | None = None) -> str:
-        """The mode of a test; ``marker_mode`` is that of its markers."""
-        return self.override or marker_mode or self.default
+        """The mode of a test; ``marker_mode`` is that of its markers. UsageError if that of the environment is used and
+        is invalid."""
+        return self.option or _check_choice(MODE_VARIABLE, self.variable, MODES) or marker_mode or self.default
 
 
 def _ini_choice(config: pytest.Config, name: str, known: tuple[str, ...]) -> str:
