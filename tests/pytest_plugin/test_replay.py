@@ -75,6 +75,11 @@ def test_no_two_parameters_share_a_cassette(project):
             ["asyncio", "anyio"],
             ["asyncio", "asyncio(loop_scope='class')", "asyncio(loop_scope='session')", "anyio"],
         ),
+        # Each runs a part of these tests, and which one depends on the order of the plugins.
+        (AUTO, ["asyncio", "anyio"], [NOTHING, "anyio", "usefixtures('anyio_backend')"]),
+        (AUTO, ["anyio", "asyncio"], ["anyio"]),
+        (f"{AUTO}\nasyncio_default_test_loop_scope = module", ["asyncio", "anyio"], ["anyio"]),
+        (STRICT, ["asyncio", "anyio"], ["asyncio(loop_scope='class')\n        @pytest.mark.anyio"]),
         ("", ["anyio"], ["anyio"]),
         ("anyio_mode = auto", ["anyio"], [NOTHING]),
     ],

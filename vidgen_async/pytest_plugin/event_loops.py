@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
     from contextlib import AbstractAsyncContextManager
 
 _PYTEST_ASYNCIO = "pytest_asyncio.plugin"
 _LOOP_SCOPES = ("function", "class", "module", "package", "session")
 _ANYIO = "anyio"
+#: A test of pytest-asyncio that has anyio's fixture: anyio would run its async fixtures, on a loop of its own.
+_BOTH = "pytest_asyncio_with_anyio"
 
 
 def register_fixtures(manager: pytest.PytestPluginManager) -> None:
@@ -27,7 +29,8 @@ def register_fixtures(manager: pytest.PytestPluginManager) -> None:
     for what, make in {"stack": AsyncExitStack, "sandbox": _make_sandbox}.items():
         for loop, fixture in _decorators(manager).items():
             name = _name(what, loop)
-            setattr(holder, name, fixture(_on_loop(make), name=name))
+            function = _on_runner(make) if loop == _BOTH else _on_loop(make)
+            setattr(holder, name, fixture(function, name=name))
     manager.register(holder, holder.__name__)
 
 
@@ -56,6 +59,7 @@ def _decorators(manager: pytest.PytestPluginManager) -> dict[str, Callable[..., 
     found: dict[str, Callable[..., object]] = {_ANYIO: pytest.fixture}
     make = getattr(sys.modules[_PYTEST_ASYNCIO], "fixture", None) if _has_pytest_asyncio(manager) else None
     if make is not None:
+        found[_BOTH] = pytest.fixture
         if "loop_scope" in inspect.signature(make).parameters:
             found |= {scope: partial(make, loop_scope=scope) for scope in _LOOP_SCOPES}
         else:  # before 0.24
@@ -64,11 +68,23 @@ def _decorators(manager: pytest.PytestPluginManager) -> dict[str, Callable[..., 
 
 
 def _loop_of(request: pytest.FixtureRequest) -> str | None:
+    has_anyio = "anyio_backend" in request.fixturenames
+    scope = _loop_scope(request)
+    if scope is None:
+        return _ANYIO if has_anyio else None
+    return _BOTH if has_anyio and _runner_name(scope) in vars(sys.modules[_PYTEST_ASYNCIO]) else scope
+
+
+def _loop_scope(request: pytest.FixtureRequest) -> str | None:
+    """The scope of its loop if pytest-asyncio runs the test: in auto mode also one that is marked for anyio."""
     marker = request.node.get_closest_marker("asyncio")
-    if marker is not None and _has_pytest_asyncio(request.config.pluginmanager):
-        # Older releases use the name "scope".
-        return str(marker.kwargs.get("loop_scope") or marker.kwargs.get("scope") or _default_loop_scope(request.config))
-    return _ANYIO if "anyio_backend" in request.fixturenames else None
+    if marker is None or not _has_pytest_asyncio(request.config.pluginmanager):
+        return None
+    item_class = getattr(sys.modules[_PYTEST_ASYNCIO], "PytestAsyncioFunction", pytest.Function)
+    if not isinstance(request.node, item_class):  # anyio has made an item of its own
+        return None
+    # Older releases use the name "scope".
+    return str(marker.kwargs.get("loop_scope") or marker.kwargs.get("scope") or _default_loop_scope(request.config))
 
 
 def _default_loop_scope(config: pytest.Config) -> str:
@@ -87,6 +103,11 @@ def _name(what: str, loop: str) -> str:
     return f"_vidgen_{what}_on_{loop}"
 
 
+def _runner_name(scope: str) -> str:
+    """The fixture of pytest-asyncio 1.0 and later that is an asyncio.Runner; earlier releases need none here."""
+    return f"_{scope}_scoped_runner"
+
+
 def _make_sandbox() -> AbstractAsyncContextManager[object]:
     from vidgen_async.sandbox import Sandbox  # noqa: PLC0415 - imported only for tests that use it
 
@@ -97,5 +118,15 @@ def _on_loop(make: Callable[[], AbstractAsyncContextManager[object]]) -> Callabl
     async def fixture() -> AsyncIterator[object]:
         async with make() as value:
             yield value
+
+    return fixture
+
+
+def _on_runner(make: Callable[[], AbstractAsyncContextManager[object]]) -> Callable[..., Iterator[object]]:
+    def fixture(request: pytest.FixtureRequest) -> Iterator[object]:
+        runner = request.getfixturevalue(_runner_name(str(_loop_scope(request))))
+        manager = make()
+        yield runner.run(manager.__aenter__())
+        runner.run(manager.__aexit__(None, None, None))
 
     return fixture
