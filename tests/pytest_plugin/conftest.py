@@ -24,7 +24,7 @@ import pytest_asyncio.plugin
 from attrs import frozen
 from coverage import Coverage
 
-import vidgen_async.journal.sqlite
+import vidgen_async.journal.sqlite.journal
 import vidgen_async.pytest_plugin
 import vidgen_async.pytest_plugin.session_hooks
 import vidgen_async.redaction.secret_places
