@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from tests.transports import raw_service as raw
+from tests.transports.method_proxies import Proxy
 from tests.transports.raw_service import OK, Certificate, RawService, raw_service
 from tests.transports.sending import PROMPT, SHORT, create, read, swallowed, until
 from vidgen_async.errors import ConnectError, ConnectionLostError, TransportClosedError, TransportError
@@ -313,10 +314,12 @@ async def test_a_wrapper_around_aiohttp_keeps_the_proof(transport: DirectTranspo
         return await REQUEST(*args, **options)
 
     async with raw_service(raw.answers) as service:
-        with wrapper(monkeypatch, monitored):
-            assert await outcome(transport.connect(create(service.url()))) == ("read", b"ok")
-            refused = RawService(raw.dead_port()).url()
-            assert await outcome(transport.connect(create(refused))) == ("connect", Delivery.NOT_SENT)
+        for monitor in (functools.wraps(REQUEST)(monitored), Proxy(REQUEST, [])):
+            with monkeypatch.context() as patch:
+                patch.setattr(aiohttp.ClientSession, "_request", monitor)
+                assert await outcome(transport.connect(create(service.url()))) == ("read", b"ok")
+                refused = RawService(raw.dead_port()).url()
+                assert await outcome(transport.connect(create(refused))) == ("connect", Delivery.NOT_SENT)
 
 
 @pytest.mark.parametrize("error", [REFUSAL, aiohttp.ServerDisconnectedError(), TimeoutError()], ids=repr)

@@ -5,6 +5,8 @@ import logging
 import math
 from collections.abc import Callable
 from functools import partialmethod
+from importlib.util import module_from_spec, spec_from_file_location
+from typing import Any
 
 import aiohttp
 import pytest
@@ -12,6 +14,7 @@ from aioresponses import aioresponses
 from attrs import define, evolve, field
 
 from tests.transports import raw_service as raw
+from tests.transports.method_proxies import Proxy
 from tests.transports.raw_service import OK, Certificate, raw_service
 from tests.transports.sending import create, read, swallowed, until
 from vidgen_async.errors import ConnectError, TransportClosedError
@@ -145,6 +148,46 @@ async def test_a_replaced_method_of_the_session_is_called(transport: DirectTrans
         assert await is_plain(transport, request)
         monkeypatch.setattr(aiohttp.ClientSession, name, partialmethod(getattr(aiohttp.ClientSession, name)))
         assert not await is_plain(transport, request)
+
+
+PROXIED = [
+    *((aiohttp.ClientSession, name) for name in ("request", "_request", "__init__")),
+    *((aiohttp.ClientRequest, name) for name in ("__init__", "send")),
+    *((aiohttp.ClientResponse, name) for name in ("__init__", "start")),
+]
+
+
+async def test_reads_do_not_go_past_the_proxies_of_agents_for_monitoring(monkeypatch: pytest.MonkeyPatch) -> None:
+    missed: list[str] = []
+    async with raw_service(raw.answers) as service:
+        for owner, name in PROXIED:
+            transport, seen = DirectTransport(), list[str]()
+            with monkeypatch.context() as patch:
+                patch.setattr(owner, name, Proxy(getattr(owner, name), seen))
+                assert getattr(owner, name) == owner.__dict__[name].__wrapped__
+                is_past = await is_plain(transport, read(service.url()))
+                if is_past or name not in seen:
+                    missed.append(f"{owner.__name__}.{name}")
+            assert await is_plain(transport, read(service.url())) or name == "__init__"
+            await transport.aclose()
+    assert missed == []
+
+
+async def test_reads_do_not_go_past_proxies_that_were_there_before_the_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with aiohttp.ClientSession() as session:
+        for owner, name in PROXIED:
+            with monkeypatch.context() as patch:
+                patch.setattr(owner, name, Proxy(getattr(owner, name), []))
+                assert not imported_again().may_bypass(session), (owner, name)
+        assert imported_again().may_bypass(session)
+
+
+def imported_again() -> Any:
+    """The module as a program imports it now."""
+    spec = spec_from_file_location("connections_again", connections.__file__)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 async def test_a_replaced_session_is_used(transport: DirectTransport, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import cache, lru_cache, partial
+from types import FunctionType
 from typing import Any, Protocol
 
 import aiohttp
@@ -76,8 +77,22 @@ def find_missing() -> tuple[str, ...]:
 MISSING = find_missing()
 
 _SESSION = aiohttp.ClientSession
-_METHODS = _SESSION.__init__, _SESSION.request, _SESSION._request  # noqa: SLF001 - fakes of services replace it
-_IS_AIOHTTP = all(getattr(method, "__globals__", None) is vars(aiohttp.client) for method in _METHODS)
+#: What sends the requests of a session and plain reads do not call, as it was at the import. Fakes of services,
+#: recorders and agents for monitoring replace it.
+_METHODS = tuple(
+    (owner, name, getattr(owner, name, None))
+    for owner, names in (
+        (_SESSION, ("__init__", "request", "_request")),
+        (aiohttp.ClientRequest, ("__init__", "update_headers", "send", "write_bytes")),
+        (aiohttp.ClientResponse, ("__init__", "start")),
+    )
+    for name in names
+)
+#: A proxy has the type of what it wraps only by its ``__class__``.
+_IS_AIOHTTP = all(
+    method is None or (type(method) is FunctionType and method.__globals__["__name__"].startswith("aiohttp."))
+    for _, _, method in _METHODS
+)
 
 
 @cache
@@ -91,12 +106,12 @@ def _is_supported() -> bool:
 def may_bypass(session: aiohttp.ClientSession) -> bool:
     """Whether plain reads can take the place of this session: nobody has replaced its class or the methods that send
     requests (fakes of services and recorders do), or listens to its signals (telemetry does)."""
-    current = aiohttp.ClientSession
     return (
         _is_supported()
         and _IS_AIOHTTP
-        and current is _SESSION
-        and (current.__init__, current.request, current._request) == _METHODS  # noqa: SLF001 - as above
+        and aiohttp.ClientSession is _SESSION
+        # By identity: the proxies of agents for monitoring equal what they wrap.
+        and all(getattr(owner, name, None) is method for owner, name, method in _METHODS)
         and type(session) is _SESSION
         and not session.trace_configs
     )
