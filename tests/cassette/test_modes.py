@@ -30,6 +30,7 @@ from tests.cassette.recording_harness import (
 from tests.transports import raw_service as raw
 from tests.transports.raw_service import raw_service
 from vidgen_async.cassette import Cassette, Mode, load, recover
+from vidgen_async.cassette.ci_systems import VARIABLES as CI_VARIABLES
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import (
     CassetteBusyError,
@@ -62,7 +63,8 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def on_a_machine_of_ones_own(monkeypatch):
-    monkeypatch.delenv("CI", raising=False)
+    for variable in CI_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
 
 
 def live() -> FakeTransport:
@@ -162,6 +164,31 @@ async def test_without_a_cassette_only_recording_modes_send_requests(path, monke
     assert [await where_from(transport, ask()) for _ in range(3)] == expected
     await transport.aclose()
     assert len(interactions_of(path)) == 3
+
+
+@pytest.mark.parametrize(
+    "set_by",
+    [
+        {"CI": "woodpecker"},
+        {"TF_BUILD": "True", "BUILD_BUILDID": "7"},  # Azure Pipelines
+        {"JENKINS_URL": "https://ci.test/", "BUILD_ID": "7", "BUILD_NUMBER": "7"},
+        {"TEAMCITY_VERSION": "2026.1", "BUILD_NUMBER": "7"},
+        {"CODEBUILD_BUILD_ID": "shop:7"},
+        {"BITBUCKET_BUILD_NUMBER": "7"},
+        {"bamboo_planKey": "SHOP-PLAN"},
+        {"GO_PIPELINE_NAME": "shop"},
+        {"CI": "false", "TF_BUILD": "True"},
+    ],
+    ids="+".join,
+)
+async def test_auto_never_records_on_a_ci_system_and_names_the_variable(path, monkeypatch, set_by):
+    for name in set_by:
+        monkeypatch.setenv(name, set_by[name])
+
+    with pytest.raises(CassetteNotFoundError) as caught:
+        on_cassette(path, "auto", live=lambda: pytest.fail("nothing may go live"))
+
+    assert any(f"({name} is set)" in str(caught.value) for name in set_by)
 
 
 @pytest.mark.parametrize("said", ["", "0", "false", "no", "False"])

@@ -29,6 +29,7 @@ import vidgen_async.pytest_plugin
 import vidgen_async.pytest_plugin.session_hooks
 import vidgen_async.redaction.secret_places
 import vidgen_async.service.validation
+from vidgen_async.cassette.ci_systems import VARIABLES as CI_VARIABLES
 from vidgen_async.sandbox import Sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -161,7 +162,8 @@ RUN_ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "400"}
 
 
 def _kept_environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith(("VIDGEN_", "PYTEST_", "CI"))}
+    prefixes = ("VIDGEN_", "PYTEST_", *CI_VARIABLES)
+    return {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
 
 
 def _measured(environment: dict[str, str]) -> list[str]:

@@ -198,13 +198,16 @@ def test_auto_records_a_missing_cassette_and_replays_an_existing_one(project, re
     assert ops(cassette) == ["account.get"]
 
 
-def test_auto_never_records_where_ci_is_set(project, record, service, cassette):
+def test_auto_never_records_on_a_ci_system(project, record, service, cassette):
     project.tests(READS_ACCOUNT)
 
-    ran = record("--vidgen-mode=auto", CI="true")
+    ran = record("--vidgen-mode=auto", TF_BUILD="True")
 
     assert ran.outcomes == {"test_one": {"ERROR"}}
-    assert "test_one.json; nothing is recorded where CI is set. Record it: pytest test_shop.py::test_one" in ran.text
+    assert (
+        "test_one.json; nothing is recorded on a CI system (TF_BUILD is set). Record it: pytest test_shop.py::test_one"
+        in ran.text
+    )
     assert service.requests == []
     assert not cassette.exists()
 

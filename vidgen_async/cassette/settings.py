@@ -28,7 +28,7 @@ class Mode(StrEnum):
     APPEND = "append"
     """Replay what is on it, and record the rest."""
     AUTO = "auto"
-    """Replay it if it exists, else record it; never record where the environment variable CI is set."""
+    """Replay it if it exists, else record it; never record on a CI system."""
 
     @classmethod
     def named(cls, name: str) -> "Mode":

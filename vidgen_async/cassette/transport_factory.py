@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 
 from vidgen_async.cassette.appending import AppendingTransport
+from vidgen_async.cassette.ci_systems import find_ci_variable
 from vidgen_async.cassette.recording import RecordingTransport
 from vidgen_async.cassette.replay import ReplayTransport
 from vidgen_async.cassette.settings import Cassette, Mode, ModeName, as_cassette
@@ -24,13 +25,13 @@ def on_cassette(
 
     Raises:
         ConfigurationError: The mode is unknown.
-        CassetteNotFoundError: There is no cassette to replay; with ``auto``, where the environment variable CI is set.
+        CassetteNotFoundError: There is no cassette to replay; with ``auto``, on a CI system.
     """
     mode, cassette = Mode.named(mode), as_cassette(cassette)
     if mode is Mode.AUTO:
         mode = resolve_auto(cassette)
         if mode is Mode.REPLAY and not cassette.exists():
-            message = f"there is no cassette at {cassette.path}, and nothing is recorded where CI is set"
+            message = f"there is no cassette at {cassette.path}{nothing_is_recorded()}"
             advice = "Record it on your machine and commit it."
             raise CassetteNotFoundError(message, path=str(cassette.path), advice=advice)
     if mode is Mode.APPEND:
@@ -42,9 +43,10 @@ def on_cassette(
 
 def resolve_auto(cassette: Cassette) -> Mode:
     """The mode that ``auto`` means for this cassette."""
-    return Mode.RECORD if not cassette.exists() and not is_ci() else Mode.REPLAY
+    return Mode.RECORD if not cassette.exists() and find_ci_variable() is None else Mode.REPLAY
 
 
-def is_ci() -> bool:
-    """Whether this is a run of a CI service."""
-    return os.environ.get("CI", "").strip().lower() not in ("", "0", "false", "no")
+def nothing_is_recorded() -> str:
+    """Why ``auto`` does not record here; empty if it does."""
+    variable = find_ci_variable()
+    return f"; nothing is recorded on a CI system ({variable} is set)" if variable else ""

@@ -11,7 +11,7 @@ from attrs import mutable
 from yarl import URL
 
 from vidgen_async.cassette import Cassette, Mode, load
-from vidgen_async.cassette.transport_factory import is_ci, resolve_auto
+from vidgen_async.cassette.transport_factory import nothing_is_recorded, resolve_auto
 from vidgen_async.client import RECOMMENDED_INTERVAL, Client
 from vidgen_async.client.settings import checked_base_url, checked_key, make_transport
 from vidgen_async.clock import LoopClock
@@ -136,12 +136,12 @@ def _path(request: pytest.FixtureRequest, name: str | None) -> Path:
 
 def _resolve_mode(mode: Mode, cassette: Cassette, request: pytest.FixtureRequest) -> Mode:
     """The mode for the cassette; UsageError where there is no cassette to replay."""
+    why = ""
     if mode is Mode.AUTO:
-        mode = resolve_auto(cassette)
+        mode, why = resolve_auto(cassette), nothing_is_recorded()
     if mode is Mode.REPLAY and not cassette.exists():
-        where = "; nothing is recorded where CI is set" if is_ci() else ""
         raise pytest.UsageError(
-            f"there is no cassette at {_relative(cassette.path, request)}{where}. Record it: {_command(request)} "
+            f"there is no cassette at {_relative(cassette.path, request)}{why}. Record it: {_command(request)} "
             "(or, for no points, with --vidgen-record-from=sandbox)"
         )
     return mode

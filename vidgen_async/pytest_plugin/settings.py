@@ -34,7 +34,7 @@ def add_settings(parser: pytest.Parser) -> None:
         "--vidgen-mode",
         choices=MODES,
         help="replay: cassettes only, no network (the default); record: record a new cassette; append: replay, and "
-        "record what is missing; auto: record where there is no cassette, but never where CI is set. "
+        "record what is missing; auto: record where there is no cassette, but never on a CI system. "
         f"Takes precedence over {MODE_VARIABLE}, the marker's mode and the ini value vidgen_mode.",
     )
     group.addoption(
