@@ -102,7 +102,11 @@ def test_request_ids_have_different_pseudonyms(redactor):
         (f"{BASE}/videos?page=2&token=abcdefg", f"{BASE}/videos?page=2&token=REDACTED-token-1"),
         (f"{BASE}/videos?token=", f"{BASE}/videos?token="),
         (f"{BASE}/videos?exp=1798761600", f"{BASE}/videos?exp={FOREVER}"),
-        (f"{BASE}/videos?a;sig=xyzxyz", f"{BASE}/videos?a;sig=REDACTED-sig-1"),
+        (f"{BASE}/videos?download;sig=xyzxyz", f"{BASE}/videos?download;sig=REDACTED-sig-1"),
+        (f"{BASE}/videos?page=2&hdnts=abcdefg", f"{BASE}/videos?page=2&hdnts=REDACTED-hdnts-1"),
+        (f"{BASE}/videos?imageId=img_1&new=7", f"{BASE}/videos?imageId=img_1&new=REDACTED-new-1"),
+        (f"{BASE}/videos?abcdefg", f"{BASE}/videos?REDACTED-query-1"),
+        ("/api/x?upsig=abcdefg&pw=dog", "/api/x?upsig=REDACTED-upsig-1&pw=REDACTED-pw-1"),
         ("/api/x?token=abcdefg&page=2", "/api/x?token=REDACTED-token-1&page=2"),
         (f"{ELSEWHERE}/a.mp4?anything=abcdefg", f"{ELSEWHERE}/a.mp4?anything=REDACTED-anything-1"),
         (f"{ELSEWHERE}/a.mp4?abcdefg", f"{ELSEWHERE}/a.mp4?REDACTED-query-1"),
@@ -256,7 +260,7 @@ def test_a_secret_that_begins_like_another_is_hidden_completely(redactor, text):
 
 @pytest.mark.parametrize("written", ["https:%s", "see https:%s, or not", "a=1 %s"])
 def test_a_text_without_secrets_stays_as_it_is(redactor, written):
-    text = written % "//api.example.test/a?b=c%2Fd&e=f&amp;g \\ \\u00e4 \r\n\t end"
+    text = written % "//api.example.test/a?mode=c%2Fd&page=f&amp;download \\ \\u00e4 \r\n\t end"
     assert redactor.text(text) == text
 
 

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import random
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +26,8 @@ from tests.cassette.recording_harness import (
     task,
     value,
 )
-from vidgen_async.cassette import Cassette
+from vidgen_async.cassette import Cassette, Document, Interaction, Meta, RecordedRequest, load, scan
+from vidgen_async.cassette.writer import write
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import (
     CassetteError,
@@ -34,7 +37,7 @@ from vidgen_async.errors import (
     TransportError,
 )
 from vidgen_async.journal import MemoryJournal
-from vidgen_async.transports import BufferedResponse, FakeTransport, RecordingTransport, ReplayTransport
+from vidgen_async.transports import BufferedResponse, FakeTransport, RecordingTransport, ReplayTransport, on_cassette
 from vidgen_async.types.http import Request, make_headers
 
 SECRET_PLAN = "a very secret plan"
@@ -586,3 +589,61 @@ async def test_an_interaction_that_matches_with_and_without_its_secret_is_replay
     with pytest.raises(CassetteExhaustedError):
         await replay.send(ask("/files?token=another-secret"))
     assert replay.played == [1, 2]
+
+
+# -- cassettes of 0.1.0, which has the query values of the service's host ----------------------------------------------
+
+
+def earlier(n: int, url: str, **request: Any) -> Interaction:
+    body = {"json": {"answer": n}}
+    seen = RecordedRequest("POST" if request else "GET", f"https://service.test/openapi/v1{url}", **request)
+    op = "files.create" if request else "videos.get"
+    return Interaction(n=n, op=op, request=seen, answered=0.0, ended=0.0, status=200, body=body)
+
+
+EARLIER = [
+    earlier(1, "/videos/task-1?page=1&ticket=t9-first"),
+    earlier(2, "/videos/task-1?page=1&ticket=t9-second"),
+    earlier(3, "/files/1?token=REDACTED-token-1&x=5"),
+    earlier(4, "/files/1?token=REDACTED-token-1&x=6"),
+    earlier(5, "/files", body={"json": {"image_url": "/files/1?token=REDACTED-token-1&x=6"}}),
+]
+
+
+def write_earlier(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    meta = Meta(datetime(2026, 11, 27, tzinfo=UTC), "vidgen_async/0.1.0", "https://service.test/openapi/v1")
+    path.write_text(write(Document(meta, tuple(EARLIER))))
+
+
+EARLIER_REQUESTS = [
+    (2, ask("/videos/task-1?ticket=t9-second&page=1")),
+    (1, ask("/videos/task-1?page=1&ticket=t9-first")),
+    (4, ask("/files/1?token=another-secret&x=6")),
+    (5, ask("/files", method="POST", body={"image_url": "/files/1?token=another-secret&x=6"})),
+    (3, ask("/files/1?x=5&token=REDACTED-token-1")),
+]
+
+
+async def test_a_cassette_with_query_values_of_the_service_is_replayed(path):
+    write_earlier(path)
+    transport = ReplayTransport(path)
+    for expected, request in EARLIER_REQUESTS:
+        assert await answer(transport, request) == expected
+    transport.check()
+
+
+async def test_what_is_appended_to_such_a_cassette_is_published_without_these_values(path):
+    write_earlier(path)
+    transport = on_cassette(path, "append", live=counting)
+    for expected, request in EARLIER_REQUESTS:
+        assert await answer(transport, request) == expected
+    assert await answer(transport, ask("/videos/task-2?ticket=t9-third")) == 1
+    await transport.aclose()
+
+    assert "t9-" not in path.read_text()
+    assert len(load(path).interactions) == len(EARLIER) + 1
+    assert scan(load(path)) == []
+    again = ReplayTransport(path)
+    assert await answer(again, ask("/videos/task-2?ticket=t9-another")) == 1
+    assert [await answer(again, ask("/videos/task-1?page=1&ticket=t9-third")) for _ in range(2)] == [1, 2]

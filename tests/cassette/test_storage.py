@@ -64,6 +64,7 @@ def with_request(**changes: Any) -> Document:
 FINDINGS: list[tuple[str, Document]] = [
     ("/interactions/0/request/url", with_request(url=f"{BASE}/videos?token={SECRET}")),
     ("/interactions/0/request/url", with_request(url=f"https://elsewhere.test/a?x={SECRET}")),
+    ("/interactions/0/request/url", with_request(url=f"{BASE}/videos?x={SECRET}")),
     ("/interactions/0/request/url", with_request(url=f"https://me:{SECRET}@api.vidgen.test/a")),
     ("/interactions/0/request/headers/0", with_request(headers=(("authorization", SECRET),))),
     ("/interactions/0/request/headers/0", with_request(headers=(("x-api-key", SECRET),))),

@@ -22,9 +22,11 @@ NAMES = [
     "idempotency-key", "bearer", "webhook", "webhook_url", "callback", "callback_url", "private", "private_key",
     "jwt", "csrf", "xsrf", "policy", "X-Amz-Signature", "X-Amz-Credential", "x-goog-date", "sig", "key", "keys",
     "key_id", "auth", "pin", "otp", "hmac", "pwd", "sas", "nonce", "email", "e-mail", "phone", "code_verifier",
+    "passcode", "upsig", "hdnts", "hdnea", "hdntl",
 ]  # fmt: skip
 #: Secret in a query only: elsewhere these mean something harmless.
 QUERY_NAMES = ["code", "hash", "h", "s", "t", "k", "p", "st", "se", "sp", "sv", "sr", "user", "pass"]
+QUERY_NAMES += ["sign", "x-sign", "md5", "md5hash", "ticket", "cas_ticket", "pw", "tk"]
 #: Times up to which something is valid: hidden wherever they are assigned.
 UNTIL_NAMES = ["exp", "expires", "expiry", "expires_at", "expiration"]
 

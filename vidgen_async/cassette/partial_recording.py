@@ -15,6 +15,7 @@ from attrs import evolve, frozen
 
 from vidgen_async.cassette.document import FORMAT, VERSION, Document, Interaction, Meta
 from vidgen_async.cassette.reader import Reader
+from vidgen_async.cassette.secret_scan import redact_again
 from vidgen_async.cassette.storage import load_if_there, publish
 from vidgen_async.cassette.writer import meta_form, to_text
 from vidgen_async.errors import CassetteBusyError, CassetteError, CassetteInvalidError, CassetteNotFoundError
@@ -178,6 +179,7 @@ def recover(part: str | os.PathLike[str]) -> RecoveredRecording:
     # The interactions of an appending recording that was already published are on the cassette.
     there = {interaction.n for interaction in before.interactions}
     new = sorted((one for one in finished if one.n not in there), key=lambda one: one.n)
+    before = redact_again(before, new)
     unfinished = (f"{one['request']['method']} {one['request']['url']} ({one['op']})" for one in opened.values())
     document = evolve(before, interactions=(*before.interactions, *new))
     return RecoveredRecording(target, document, tuple(unfinished), damaged)

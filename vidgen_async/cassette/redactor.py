@@ -1,7 +1,7 @@
 """Replaces secrets before anything is written to a cassette.
 
-Headers are recorded by an allow-list. URLs lose user info and the values of secret query parameters; on hosts other
-than the service's, all query values. JSON values are hidden by their names, texts by their form, and every value that
+Headers and, on the service's host, query values are recorded by an allow-list. URLs lose user info and, on other hosts,
+all query values. JSON values are hidden by their names, texts by their form, and every value that
 was hidden once is hidden everywhere. It cannot be disabled.
 """
 
@@ -22,6 +22,7 @@ from vidgen_async.redaction.secret_names import (
     SECRET_FORMS,
     HeaderKind,
     Kind,
+    is_harmless_in_query,
     is_secret_in_request,
     is_unguessable,
     is_word,
@@ -61,7 +62,10 @@ _MOST_CACHED = 4096
 
 
 class Redactor:
-    """Replaces the secrets of one recording by pseudonyms. ``origin`` is the service's, once it is known."""
+    """Replaces the secrets of one recording by pseudonyms. ``origin`` is the service's, once it is known.
+
+    ``hides_own_queries=False``: query values on the service's host are hidden by their names only, as 0.1.0 did.
+    """
 
     def __init__(
         self,
@@ -70,10 +74,12 @@ class Redactor:
         secrets: Iterable[str] = (),
         is_numbered: bool = True,
         origin: str | None = None,
+        hides_own_queries: bool = True,
     ) -> None:
         self.secrets: Secrets = Secrets(is_numbered=is_numbered)
         self.origin: str | None = origin
         self._prompts = prompts
+        self._hides_own_queries = hides_own_queries
         self._hidden_prompts: dict[str, None] = {}
         #: The service's ids and the path segments of its addresses: not secrets in addresses of other hosts.
         self._ids: set[str] = set()
@@ -176,9 +182,10 @@ class Redactor:
 
     def _pair(self, pair: str, *, is_own: bool) -> str:
         name, equals, value = pair.partition("=")
-        if not equals:
-            return pair if is_own else self._hide(pair, "query", is_secret_name=False)
         plain, decoded = unescape(name), unescape(value)
+        is_visible = is_own and (is_harmless_in_query(plain) or not self._hides_own_queries)
+        if not equals:
+            return pair if is_visible else self._hide(pair, "query", is_secret_name=False)
         kind = kind_of(plain)
         if not decoded or PSEUDONYM.fullmatch(decoded):
             return pair
@@ -187,7 +194,7 @@ class Redactor:
         if kind is Kind.PROMPT and self._prompts == "pseudonym":
             return f"{name}={self._hide_prompt(decoded)}"
         is_secret_name = names_a_secret(plain, decoded, is_in_query=True)
-        if is_secret_name or not is_own:
+        if is_secret_name or not is_visible:
             if not is_secret_name and decoded in self._ids:
                 return pair
             return f"{name}={self._hide(decoded, plain, is_secret_name=is_secret_name)}"

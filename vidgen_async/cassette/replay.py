@@ -115,10 +115,15 @@ class Player:
 
     def __init__(self, document: Document, cassette: Cassette, clock: Clock) -> None:
         self.cassette = cassette
-        redactor = Redactor(
-            prompts=cassette.prompts, secrets=cassette.secrets, is_numbered=False, origin=document.meta.origin
+        make_redactor = partial(
+            Redactor,
+            prompts=cassette.prompts,
+            secrets=cassette.secrets,
+            is_numbered=False,
+            origin=document.meta.origin,
         )
-        self.matcher = RequestMatcher(document, cassette, redactor)
+        redactors = (make_redactor(), make_redactor(hides_own_queries=False))
+        self.matcher = RequestMatcher(document, cassette, redactors)
         self.played: list[int] = []
         #: The errors that :meth:`ReplayTransport.check` raises, even if they are caught.
         self.misses: list[CassetteError] = []

@@ -4,7 +4,7 @@ order; each request claims the next one."""
 import hashlib
 import json
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -51,9 +51,10 @@ class RequestMatcher:
     one with other secrets is matched by everything but its secrets.
     """
 
-    def __init__(self, document: Document, cassette: Cassette, redactor: Redactor) -> None:
+    def __init__(self, document: Document, cassette: Cassette, redactors: Sequence[Redactor]) -> None:
+        """``redactors``: how requests may have been redacted when they were recorded, the most probable first."""
         self._cassette = cassette
-        self._redactor = redactor
+        self._redactors = redactors
         self._ignored = tuple(tuple(pointer[1:].split("/")) for pointer in cassette.ignore)
         #: Recorded URLs and bodies: a request made from a replayed response matches them unchanged.
         self._recorded: set[str] = set()
@@ -81,9 +82,7 @@ class RequestMatcher:
             CassetteMissError: The request is not on the cassette.
             CassetteExhaustedError: It was recorded less often, and may not be repeated.
         """
-        queue = self._exact.get(key)
-        if queue is None and self._loose:
-            queue = self._loose.get((key[0], unify_pseudonyms(key[1]), unify_pseudonyms(key[2])))
+        queue = self._find(key)
         if queue is None:
             raise explain_miss(key, op, self._cassette.path, self._exact)
         while queue.waiting:
@@ -96,6 +95,12 @@ class RequestMatcher:
         if may_repeat and self._cassette.exhausted == "repeat-last" and queue.last is not None:
             return Claim(queue.last, lambda: None)
         raise self._exhausted(queue, op)
+
+    def _find(self, key: Key) -> InteractionQueue | None:
+        queue = self._exact.get(key)
+        if queue is None and self._loose:
+            queue = self._loose.get((key[0], unify_pseudonyms(key[1]), unify_pseudonyms(key[2])))
+        return queue
 
     def _give_back(self, interaction: Interaction, queue: InteractionQueue) -> None:
         self.played.remove(interaction.n)
@@ -115,22 +120,27 @@ class RequestMatcher:
 
     def key_of(self, request: Request, data: bytes | None, sha256: str = "") -> Key:
         """The key of a request; of a body that is too long, the digest is compared."""
-        url = self._url_of(request)
+        keys = (self._redacted_key(redactor, request, data, sha256) for redactor in self._redactors)
+        first = next(keys)
+        return first if self._find(first) is not None else next(filter(self._find, keys), first)
+
+    def _redacted_key(self, redactor: Redactor, request: Request, data: bytes | None, sha256: str) -> Key:
+        url = self._url_of(request, redactor)
         text = None if data is None or len(data) > LONGEST_REQUEST else decode_text(data)
         if text is None:
             return request.method, url, f"sha256:{sha256 or hashlib.sha256(data or b'').hexdigest()}"
         value = _json(text) if text else None
         if value is None:
-            return request.method, url, self._redactor.text(text)
+            return request.method, url, redactor.text(text)
         plain = self._canonical(value)
         if plain in self._recorded:
             return request.method, url, plain
-        return request.method, url, self._canonical(self._redactor.json(value, is_request=True))
+        return request.method, url, self._canonical(redactor.json(value, is_request=True))
 
-    def _url_of(self, request: Request) -> str:
-        self._redactor.learn(request)
+    def _url_of(self, request: Request, redactor: Redactor) -> str:
+        redactor.learn(request)
         url = self._sorted(str(request.url))
-        return url if url in self._recorded else self._sorted(self._redactor.url(str(request.url)))
+        return url if url in self._recorded else self._sorted(redactor.url(str(request.url)))
 
     def _recorded_body(self, request: RecordedRequest) -> str:
         body = request.body

@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from attrs import evolve, frozen
@@ -129,6 +129,19 @@ def without_secrets(document: Document, redactor: Redactor) -> Document:
         interactions.append(interaction)
     meta = evolve(document.meta, base_url=None if base_url is None else replace(base_url))
     return evolve(document, meta=meta, interactions=tuple(interactions))
+
+
+def redact_again(document: Document, others: Iterable[Interaction]) -> Document:
+    """The document without what an earlier release recorded and this one hides; new pseudonyms differ from those of
+    ``others``."""
+    redactor, reader = Redactor(origin=document.meta.origin), Reader("in memory")
+    forms = [interaction_form(interaction) for interaction in document.interactions]
+    for form in (*forms, *map(interaction_form, others)):
+        redactor.secrets.reserve(str(form))
+        redactor.note_ids(form.get("response", {}).get("body", {}).get("json"))
+    lines = (map_line(form, redactor.text) for form in forms)
+    interactions = tuple(reader.interaction(line, f"/interactions/{at}") for at, line in enumerate(lines))
+    return evolve(document, interactions=interactions)
 
 
 def map_line(line: dict[str, Any], change: Change) -> dict[str, Any]:

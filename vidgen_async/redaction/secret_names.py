@@ -78,14 +78,26 @@ _ANYWHERE = re.compile(
     r"|x[_-](?:amz|goog)[_-]"
 )
 _WHOLE_WORD = re.compile(
-    r"(?:[\w.-]*[_.-])?(?:sig|key|keys|key_id|auth|pin|otp|hmac|sas|nonce|e-?mail|phone|code_verifier)"
+    r"(?:[\w.-]*[_.-])?(?:sig|key|keys|key_id|auth|pin|otp|hmac|sas|nonce|e-?mail|phone|code_verifier"
+    r"|passcode|upsig|hdn(?:ts|ea|tl))"
 )
 _EXPIRY = re.compile(r"(?:[\w-]*[_-])?(?:exp|expires|expiry|expires_at|expiration)")
 #: Counts of language models' tokens and the like.
 _COUNT = re.compile(r"\w*tokens|(?:max|min|total)_\w*")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 #: Secret only in a query: elsewhere these names are harmless.
-_IN_QUERY = re.compile(r"code|hash|h|s|t|k|p|st|se|sp|sv|sr|user|pass")
+_IN_QUERY = re.compile(
+    r"code|h|s|t|k|p|st|se|sp|sv|sr|tk|user|pass|(?:[\w.-]*[_.-])?(?:sign|vsign|ticket|pw)|\w*(?:hash|md5)"
+)
+#: Harmless in a query to the service. Other values there may be credentials, also of a gateway: they are not recorded.
+_HARMLESS_IN_QUERY = frozenset({
+    "page", "per_page", "page_size", "limit", "offset", "size", "count", "sort", "sort_by", "order", "order_by",
+    "direction", "since", "until", "created_after", "created_before", "status", "state", "model", "provider", "type",
+    "id", "task_id", "image_id", "asset_id", "upstream_task_id", "ratio", "aspect_ratio", "resolution", "duration",
+    "seconds", "mode", "quality", "width", "height", "format", "mime", "language", "lang", "locale", "version",
+    "fields", "include", "expand", "download", "filename", "attachment", "disposition",
+    "amp",  # of &amp; in HTML
+})  # fmt: skip
 
 
 @lru_cache(4096)
@@ -113,6 +125,11 @@ def names_a_secret(name: str, value: str, *, is_in_query: bool = False) -> bool:
     if kind is Kind.COUNT:
         return _NUMBER.fullmatch(value) is None
     return kind is Kind.SECRET or (is_in_query and _IN_QUERY.fullmatch(name.lower()) is not None)
+
+
+def is_harmless_in_query(name: str) -> bool:
+    """Whether a parameter of the service's own host is known to be no secret, by its name."""
+    return _HUMP.sub("_", name).lower().replace("-", "_") in _HARMLESS_IN_QUERY
 
 
 #: The forms of secrets, whatever their names: the kind, and a pattern.
