@@ -28,16 +28,19 @@ class AtomicFile:
         target: The file to replace. A symbolic link is replaced itself, not what it points to.
         mode: The permissions of the new file, before the umask.
         keep_mode: Take the permissions of the target instead, if it exists.
+        name: What the name of the new file is made of, instead of the target's: of targets with other names each time.
         is_durable: :meth:`commit` returns when the content and the new name survive a loss of power.
     """
 
-    def __init__(self, target: Path, *, mode: int = 0o666, keep_mode: bool = False, is_durable: bool = True) -> None:
+    def __init__(
+        self, target: Path, *, name: str = "", mode: int = 0o666, keep_mode: bool = False, is_durable: bool = True
+    ) -> None:
         self.length = 0
         """Bytes written by :meth:`write`."""
         self._target = target
         self._is_durable = is_durable
         self._is_closed = False
-        self.path, descriptor = _create_locked(target, mode)
+        self.path, descriptor = _create_locked(target, name or target.name, mode)
         self.file: BinaryIO = os.fdopen(descriptor, "w+b", buffering=0)
         self._final_mode: int | None = None
         if keep_mode:
@@ -103,11 +106,11 @@ class AtomicFile:
             self.file.close()
 
 
-def _create_locked(target: Path, mode: int) -> tuple[Path, int]:
+def _create_locked(target: Path, name: str, mode: int) -> tuple[Path, int]:
     """Create and lock a temporary file beside the target. Return its path and descriptor."""
     for number in count():
         suffix = f"-{number}" if number else ""
-        path = target.with_name(f".{target.name[:_LONGEST_NAME]}.vidgen{suffix}.part")
+        path = target.with_name(f".{name[:_LONGEST_NAME]}.vidgen{suffix}.part")
         while True:
             try:
                 # O_EXCL never follows a link and never opens an existing file.

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -261,6 +262,38 @@ async def test_a_failed_backup_leaves_the_journal_usable_and_the_target_unchange
             await journal.backup(target)
     assert (await journal.intend(order_of("a"))).state is OrderState.QUEUED
     assert (await journal.begin(permission("a"))).n == 1
+
+
+#: A backup to the second argument that is killed when the copy has its first page.
+KILLED_BACKUP = """
+import asyncio, os, signal, sqlite3, sys
+from vidgen_async.journal import SqliteJournal
+from vidgen_async.journal.sqlite.file_lock import LockedConnection
+
+def backup(self, target):
+    kill = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    sqlite3.Connection.backup(self, target, pages=1, progress=kill)
+
+LockedConnection.backup = backup
+asyncio.run(SqliteJournal(sys.argv[1]).backup(sys.argv[2]))
+"""
+
+
+@pytest.mark.slow
+async def test_what_killed_backups_leave_is_removed_by_the_next_one_also_under_another_name(open_file, path, tmp_path):
+    await sending(journal := open_file())
+    directory = tmp_path / "backups"
+    directory.mkdir()
+    for day in ("monday.db", "tuesday.db"):
+        command = [sys.executable, "-c", KILLED_BACKUP, str(path), str(directory / day)]
+        killed = await asyncio.create_subprocess_exec(*command, cwd=ROOT)
+        assert await killed.wait() == -signal.SIGKILL
+        assert len(list(directory.iterdir())) == 1
+
+    target = await journal.backup(directory / "wednesday.db")
+
+    assert list(directory.iterdir()) == [target]
+    assert await open_file(target).get(ref_of(), NOW) is not None
 
 
 async def test_a_backup_during_writes_is_consistent(open_file, tmp_path):

@@ -306,13 +306,20 @@ def test_a_network_file_system_is_detected_by_its_mount(mounts, where, kind):
     assert find_network_file_system(Path(where, "orders.db")) == kind
 
 
+@pytest.mark.parametrize("kind", ["virtiofs", "vboxsf", "prl_fs", "drvfs", "vmhgfs", "9p", "fuse.vmhgfs-fuse", "osxfs"])
+async def test_a_folder_that_is_shared_with_a_host_is_refused(mounts, open_file, path, kind):
+    mounts.write_text(f"22 1 0:40 / / rw - {kind} host rw\n")
+    await fails(open_file(), f"({kind})")
+    assert not path.exists()
+
+
 def test_no_network_file_system_is_detected_without_a_list_of_mounts(mounts, path):
     assert find_network_file_system(path) is None
 
 
 async def test_a_network_file_system_is_refused_unless_it_is_allowed(mounts, open_file, path):
     mounts.write_text("22 1 0:40 / / rw - nfs host:/export rw\n")
-    await fails(open_file(), "network file system (nfs)")
+    await fails(open_file(), "network file system or in a shared folder (nfs)")
     assert not path.exists()
     assert (await open_file(allow_network_file_system=True).intend(order_of())).state is OrderState.QUEUED
 

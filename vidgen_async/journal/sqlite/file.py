@@ -22,9 +22,26 @@ logger = logging.getLogger(__name__)
 OLDEST_SQLITE = (3, 37, 0)
 #: The list of mounts on Linux. On other systems network file systems are not detected.
 MOUNTS = Path("/proc/self/mountinfo")
+#: Also directories that a virtual machine or a container shares with its host, whose programs lock them separately.
 NETWORK_FILE_SYSTEMS = frozenset(
-    {"9p", "afs", "beegfs", "ceph", "cifs", "coda", "fuse", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4"}
-    | {"smb2", "smb3", "smbfs"}
+    {
+        "9p",
+        "acfs",
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "coda",
+        "fuse",
+        "gfs2",
+        "glusterfs",
+        "gpfs",
+        "lustre",
+        "ncp",
+        "ncpfs",
+    }
+    | {"nfs", "nfs3", "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb2", "smb3", "smbfs", "wekafs"}
+    | {"drvfs", "fakeowner", "grpcfuse", "hgfs", "osxfs", "prl_fs", "vboxsf", "virtiofs", "vmhgfs"}
 )
 
 #: Only one thread at a time creates a file, because closing it releases every lock that this process has on it.
@@ -166,8 +183,10 @@ class JournalFile:
             message = f"the backup cannot be the journal {self.path} itself; give another path. Nothing was written."
             raise JournalError(message)
         try:
-            with AtomicFile(target, mode=0o600) as copy:
+            # The next backup removes what a killed one left, also if its name has another date.
+            with AtomicFile(target, name=f"{self.path.name}-backup", mode=0o600) as copy:
                 with closing(sqlite3.connect(copy.path)) as copy_db:
+                    copy_db.execute("PRAGMA journal_mode = OFF")  # no second file
                     db.backup(copy_db)
                 copy.commit()
         except (sqlite3.Error, OSError) as error:
@@ -216,8 +235,8 @@ class JournalFile:
         kind = None if self._allow_network_file_system else find_network_file_system(self.path)
         if kind is not None:
             raise self.make_error(
-                f"it is on a network file system ({kind}), whose locks do not exclude a second writer; give a path on "
-                "a local disk"
+                f"it is on a network file system or in a shared folder ({kind}), whose locks do not exclude a second "
+                "writer; give a path on a local disk"
             )
 
     def _create(self) -> None:
@@ -259,7 +278,7 @@ def _set_journal_mode(db: sqlite3.Connection) -> bool:
 
 def find_network_file_system(path: Path) -> str | None:
     """Return the type of the network file system that holds ``path``; None for other file systems, and if it is
-    unknown. File systems in user space (FUSE) count as network file systems."""
+    unknown. File systems in user space (FUSE) and folders shared with a host count as network file systems."""
     try:
         lines = MOUNTS.read_text(errors="surrogateescape").splitlines()
     except OSError:
