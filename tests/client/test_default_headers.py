@@ -2,6 +2,7 @@
 
 import platform
 import re
+from collections.abc import Mapping
 
 import aiohttp
 import pytest
@@ -52,10 +53,14 @@ async def test_they_are_sent_with_every_request_to_the_service_and_not_to_anothe
         "If-Range", "If-None-Match", "Accept", "Accept-Encoding", "Transfer-Encoding", "Connection", "TE", "Trailer",
         "Upgrade", "Expect", "Keep-Alive", "Proxy-Authorization", "User-Agent", "Idempotency_Key", "user_agent",
         "Content_Length", "HTTP2-Settings", "X-HTTP-Method-Override", "x_http_method_override", "X-HTTP-Method",
-        "X-Method-Override",
+        "X-Method-Override", "X-Original-URL", "X-Rewrite-URL", "x_rewrite_url", "X-Original-Method", "X-Original-Host",
+        "X-HTTP-Path-Override", "X-HTTP-Host-Override", "X-Override-URL", "X-Host", "X-Forwarded-Host", "Forwarded",
+        "X-Forwarded-Prefix", "X-Forwarded-Uri", "X-Accel-Redirect", "X-Envoy-Retry-On", "X-Envoy-Max-Retries",
+        "l5d-retry-http", "X-Proxy-URL", "X-HTTP-DestinationURL", "X-Idempotency-Key", "Idempotency-Token",
+        "Max-Forwards",
     ],
 )  # fmt: skip
-def test_headers_that_the_sdk_sets_are_refused(name):
+def test_headers_that_the_sdk_sets_and_those_that_gateways_obey_are_refused(name):
     for make in (
         lambda: Client("key", base_url=BASE, default_headers={name: SECRET}),
         lambda: Client("key", base_url=BASE).with_options(headers={name: SECRET}),
@@ -84,6 +89,36 @@ def test_names_that_differ_in_case_only_are_refused():
     with pytest.raises(ConfigurationError, match="'x-tenant' is given twice") as caught:
         Client("key", base_url=BASE).with_options(headers={"X-Tenant": SECRET, "x-tenant": "b2"})
     assert SECRET not in str(caught.value)
+
+
+class Changing(Mapping):
+    """A mapping that has another header when it is read again."""
+
+    def __init__(self) -> None:
+        self.readings = 0
+
+    def __iter__(self):
+        self.readings += 1
+        return iter(["X-Tenant" if self.readings == 1 else "Authorization"])
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, name):
+        return SECRET
+
+
+async def test_a_mapping_is_read_once(service):
+    headers = Changing()
+    async with Client(service.api_key, base_url=service.base_url, default_headers=headers) as client:
+        await client.account.get()
+        await client.with_options(headers=Changing()).account.get()
+
+    assert headers.readings == 1
+    assert sent(service, "X-Tenant") == {"service account.get": {SECRET}}
+    received = [header for one in service.requests for header in one.headers.items()]
+    assert {value for name, value in received if name.lower() == "authorization"} == {f"Bearer {service.api_key}"}
+    assert [value for _, value in received if value == SECRET] == [SECRET] * 2
 
 
 def test_they_must_be_a_mapping():

@@ -33,7 +33,12 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 #: Headers that say how a request is sent, or what it contains.
 _SDK_HEADER = re.compile(
     r"content-.*|proxy-.*|if-.*|range|accept|accept-encoding|connection|keep-alive|te|trailer|transfer-encoding|upgrade|"
-    r"expect|host|cookie2?|http2-settings|x-http-method|x-http-method-override|x-method-override"
+    r"expect|host|cookie2?|http2-settings|max-forwards|via|(?:.*-)?idempotency.*"
+)
+#: Headers by which proxies, gateways and frameworks route, change or repeat a request.
+_GATEWAY_HEADER = re.compile(
+    r"forwarded|x-forwarded-(?!for$).*|x-(?:original|rewrite|http|accel|envoy|proxy)-.*|x-(?:method|host|url|uri|path)|"
+    r"x-.*override.*|l5d-.*|destination"
 )
 _ADVICE = {
     "authorization": "give the key as api_key",
@@ -158,7 +163,8 @@ def checked_headers(given: Mapping[str, str] | None, setting: str) -> Headers:
         message = f"{setting} must be a mapping of names to values, not {type(given).__name__}"
         raise ConfigurationError(message)
     names: set[str] = set()
-    for name, value in (given or {}).items():
+    items = list(() if given is None else given.items())  # once: a mapping may answer differently when it is read again
+    for name, value in items:
         problem = _problem_of_header(name, value)
         if problem is None and name.lower() in names:
             problem = "is given twice: names are compared without case"
@@ -166,7 +172,7 @@ def checked_headers(given: Mapping[str, str] | None, setting: str) -> Headers:
             message = f"{setting}: the header {name!r:.80} {problem}"
             raise ConfigurationError(message)
         names.add(name.lower())
-    return make_headers(given or {})
+    return make_headers(items)
 
 
 def _problem_of_header(name: object, value: object) -> str | None:
@@ -178,6 +184,8 @@ def _problem_of_header(name: object, value: object) -> str | None:
         return f"cannot be set here: {_ADVICE[lower]}"
     if _SDK_HEADER.fullmatch(lower):
         return "cannot be set here: the SDK or its HTTP library sets it where it is needed"
+    if _GATEWAY_HEADER.fullmatch(lower):
+        return "cannot be set here: a proxy or a gateway may send the request elsewhere, change it or repeat it"
     if not isinstance(value, str):
         return f"must have a string as its value, not {type(value).__name__}"
     if not value or value != value.strip() or not value.isascii() or not value.isprintable():
@@ -212,17 +220,18 @@ def checked_app_info(given: tuple[str, str] | None) -> str:
     """The product token of the user's program for the User-Agent header, after a space; empty if there is none."""
     if given is None:
         return ""
-    is_pair = isinstance(given, tuple | list) and len(given) == len(("name", "version"))
-    if not is_pair or not all(isinstance(part, str) and _TOKEN.fullmatch(part) for part in given):
+    parts = tuple(given) if isinstance(given, tuple | list) else ()
+    is_pair = len(parts) == len(("name", "version"))
+    if not is_pair or not all(isinstance(part, str) and _TOKEN.fullmatch(part) for part in parts):
         message = (
             'app_info must be a name and a version, ("shop", "2.1"), each of letters, digits and !#$%&\'*+-.^_`|~ '
             f"without spaces: {given!r:.100}"
         )
         raise ConfigurationError(message)
-    if any(len(part) > LONGEST_NAME for part in given):
+    if any(len(part) > LONGEST_NAME for part in parts):
         message = f"app_info: the name and the version have at most {LONGEST_NAME} characters each"
         raise ConfigurationError(message)
-    return " " + "/".join(given)
+    return " " + "/".join(parts)
 
 
 def user_agent(library: str, app_info: str) -> str:
