@@ -30,9 +30,9 @@ from vidgen_async.orders.error_messages import (
     wrong_state,
 )
 from vidgen_async.orders.local_images import ImagesToUpload, ImageUploads
+from vidgen_async.orders.reports import report_found_uncertain
 from vidgen_async.orders.results import Results
 from vidgen_async.orders.sending import Check, OnReceipt, Resend, Sender
-from vidgen_async.orders.settlement import report_found_uncertain
 from vidgen_async.service.endpoints import checked_task_id
 from vidgen_async.service.request_body import create_body, read_request
 from vidgen_async.types.orders import (

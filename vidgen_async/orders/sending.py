@@ -18,7 +18,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from http import HTTPStatus
 from typing import Any, TypeAlias
@@ -52,7 +52,8 @@ from vidgen_async.orders.error_messages import (
     wrong_state,
 )
 from vidgen_async.orders.evidence import evidence_of_answer, evidence_without_answer
-from vidgen_async.orders.settlement import Settlement, report_found_uncertain, report_outcome
+from vidgen_async.orders.reports import report_duplicates, report_found_uncertain, report_outcome, report_wait
+from vidgen_async.orders.settlement import Settlement
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import showable, visible_headers
 from vidgen_async.service import request_records
@@ -388,7 +389,7 @@ class Sender:
             await self._await_other_sender(create)
             await self._confirm(create)
             if (receipt := create.stored_order.receipt) is not None:
-                _report_duplicates(create.stored_order)
+                report_duplicates(create.stored_order)
                 return receipt
             self._raise_refusal_of_others(create, seen)
             _check_sendable(create.stored_order, create.resend)
@@ -413,7 +414,7 @@ class Sender:
         """Return once no other process or client is sending the order."""
         order = create.stored_order
         if order.state is OrderState.SENDING and (until := order.sending_until) is not None:
-            _report_wait(order, until, self._clock.wall())
+            report_wait(order, until, self._clock.wall())
         pause = 0.05
         while order.state is OrderState.SENDING:
             await self._clock.sleep(pause)
@@ -760,19 +761,3 @@ def _raise_unless_retryable(create: Create, max_wait: float) -> float:
     if not isinstance(refusal, RateLimitError) or not is_own or pause > max_wait:
         raise rejected_error(refusal, **facts(order))
     return pause
-
-
-def _report_wait(order: Order, until: datetime, now: datetime) -> None:
-    message = (
-        "order %(order_id)r is being sent elsewhere; waiting for its outcome for at most %(seconds)g s, until its "
-        "deadline at %(until)s, because its sender may still receive the answer"
-    )
-    fields = {"seconds": round((until - now).total_seconds(), 1), "until": f"{until:%Y-%m-%d %H:%M:%S} UTC"}
-    report(logger, logging.INFO, Event.ORDER_AWAITED, message, order_id=order.order_id, **fields)
-
-
-def _report_duplicates(order: Order) -> None:
-    if len(order.task_ids) > 1:
-        message = "order %(order_id)r: the journal has more than one task for it, check all: %(task_ids)s"
-        fields = {"order_id": order.order_id, "task_ids": order.task_ids}
-        report(logger, logging.ERROR, Event.ORDER_DUPLICATED, message, **fields)

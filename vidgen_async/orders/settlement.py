@@ -5,7 +5,6 @@ import logging
 import math
 from collections.abc import Coroutine
 from contextlib import suppress
-from datetime import datetime
 from typing import Any, TypeVar
 
 from vidgen_async.clock import Clock, backoff, within
@@ -14,6 +13,7 @@ from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
 from vidgen_async.orders.error_messages import facts
 from vidgen_async.orders.late_writer import Items, LateWriter
+from vidgen_async.orders.reports import report_found_uncertain
 from vidgen_async.redaction.messages import hide_secrets, showable
 from vidgen_async.types.orders import AttemptOutcome, Evidence, Order, OrderRef
 from vidgen_async.user_code import UserCode, describe
@@ -211,27 +211,3 @@ class Settlement:
         )
         failure.__cause__ = showable(error, self._known_secrets)
         return failure
-
-
-def report_outcome(ref: OrderRef, n: int, evidence: Evidence) -> None:
-    """Log the outcome of an attempt: a warning if an operator must decide."""
-    report(
-        logger,
-        logging.WARNING if evidence.outcome is AttemptOutcome.UNCERTAIN else logging.INFO,
-        Event(f"order.{evidence.outcome}"),
-        "order %(order_id)r: attempt %(attempt)d is %(outcome)s (status %(status)s, task %(task_id)s, "
-        "request %(request_id)s, cause %(cause)s)",
-        order_id=ref.order_id,
-        attempt=n,
-        outcome=str(evidence.outcome),
-        status=evidence.status,
-        task_id=evidence.task_id,
-        request_id=evidence.request_id,
-        cause=evidence.cause or None,
-    )
-
-
-def report_found_uncertain(order: Order, now: datetime) -> None:
-    """Log the attempts that a read of the journal at ``now`` made uncertain: the process that sent them cannot."""
-    for n, evidence in order.found_uncertain(now):
-        report_outcome(order.ref, n, evidence)
