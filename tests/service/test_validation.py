@@ -108,7 +108,7 @@ def test_the_url_of_an_asset_becomes_absolute_where_the_client_knows_its_origin(
     fields["reference_images"] = [asset, {"url": path, "role": "first"}, {"url": None}, "x", {}]
     given = VideoRequest(**fields)
     absolute = Endpoints(SERVICE, "key").absolute_asset
-    for request in (make_request(None, fields, absolute), make_request(given, {}, absolute)):
+    for request in (make_request((), fields, absolute), make_request((given,), {}, absolute)):
         assert request.image_urls == (f"https://service.net{path}", *given.image_urls[1:])
         assert request.reference_images[:2] == (
             {"url": f"https://service.net{path}"},
@@ -117,7 +117,7 @@ def test_the_url_of_an_asset_becomes_absolute_where_the_client_knows_its_origin(
         assert request.reference_images[2:] == given.reference_images[2:]
     assert given.image_urls[0] == path
     other = VideoRequest(model="m", prompt="p", image_urls=["https://pics.net/a.png"])
-    assert make_request(other, {}, absolute) is other
+    assert make_request((other,), {}, absolute) is other
 
 
 @pytest.mark.parametrize(("given", "sent"), [(8.0, 8), (8, 8), (8.5, 8.5), (True, True), ("8", "8"), (None, None)])
@@ -134,13 +134,13 @@ def test_all_problems_come_at_once():
 @pytest.mark.rule("2.4 field model", "2.4 field prompt", side="sdk")
 def test_missing_fields_are_named():
     with pytest.raises(InvalidRequestError) as caught:
-        make_request(None, {})
+        make_request((), {})
     assert caught.value.problems == ("model: required", "prompt: required")
 
 
 def test_a_request_object_and_fields_do_not_mix():
     with pytest.raises(InvalidRequestError, match="not both"):
-        make_request(VideoRequest(model="m", prompt="p"), {"duration": 5})
+        make_request((VideoRequest(model="m", prompt="p"),), {"duration": 5})
 
 
 def test_a_request_shows_neither_its_prompt_nor_secrets_of_its_urls():

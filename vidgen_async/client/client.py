@@ -5,7 +5,7 @@ import sys
 import warnings
 from collections.abc import Mapping
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
 from yarl import URL
 
@@ -13,6 +13,7 @@ from vidgen_async.client.context import ClientContext
 from vidgen_async.client.environment_log import follow_environment
 from vidgen_async.client.resources import AccountInfo, Files, Models
 from vidgen_async.client.settings import (
+    check_arguments,
     checked_app_info,
     checked_base_url,
     checked_headers,
@@ -133,6 +134,7 @@ class Client:
         app_info: tuple[str, str] | None = None,
     ) -> None:
         follow_environment()
+        check_arguments(pacing=pacing, clock=clock, journal=journal, on_update=on_update, trust_env=trust_env)
         keys = checked_keys(api_key)
         self._base_url = base = checked_base_url(base_url)
         interval = _checked_interval(poll_interval, base)
@@ -273,6 +275,15 @@ class Client:
         """Whether :meth:`aclose` was called, of a view: of the client that it comes from."""
         return self._shared.lifetime.is_closed
 
+    if not TYPE_CHECKING:  # which reports it already
+
+        def __enter__(self) -> NoReturn:
+            message = 'a Client is opened and closed by the event loop: write "async with" instead of "with"'
+            raise TypeError(message)
+
+        def __exit__(self, *_: object) -> None:
+            raise NotImplementedError  # a block that was not entered has no end
+
     async def __aenter__(self) -> Self:
         self._shared.lifetime.check()
         return self
@@ -339,8 +350,8 @@ def _is_sandbox_here(base_url: URL) -> bool:
 
 
 def _checked_lifetime(seconds: float) -> float:
-    if not seconds >= 0:
-        message = f"key_lifetime must be a number of seconds, 0 or more: {seconds!r}"
+    if not isinstance(seconds, int | float) or not seconds >= 0:
+        message = f"key_lifetime must be a number of seconds, 0 or more: {seconds!r:.80}"
         raise ConfigurationError(message)
     return seconds
 

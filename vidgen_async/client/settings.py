@@ -15,9 +15,10 @@ import vidgen_async
 from vidgen_async.errors import ConfigurationError
 from vidgen_async.redaction.messages import hide_secrets
 from vidgen_async.service.api_keys import KeyRing
-from vidgen_async.transports.direct.proxies import EnvironmentProxies, is_on_this_machine, proxy_url
+from vidgen_async.transports.direct.proxies import EnvironmentProxies, can_exist, is_on_this_machine, proxy_url
 from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.types.http import Headers, KeyFunction, Timeouts, make_headers
+from vidgen_async.types.limits import Pacing
 from vidgen_async.types.resources import KNOWN_STATES, TERMINAL_STATES, TerminalStatus
 
 #: Section 9: what every base URL of the interface ends in.
@@ -26,7 +27,8 @@ LONGEST_NAME = 200
 
 #: All of a base URL but its scheme: nothing else looks like this, so it can be shown.
 _WITHOUT_SCHEME = re.compile(rf"[A-Za-z0-9.-]+(:\d+)?{PREFIX}")
-
+#: An endpoint (part 4) after the prefix.
+_ENDPOINT = re.compile(rf"{PREFIX}(/(?:models|account|files|videos))(?:/|$)")
 
 #: A word in a header (RFC 9110, 5.6.2).
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -59,6 +61,7 @@ _PLACEHOLDER_KEY = re.compile(
     r"none|null|undefined)[>}\]]*",
     re.IGNORECASE,
 )
+_IS_URL = re.compile(r"https?://", re.IGNORECASE)
 _NAME_OF_KEY = re.compile(r"(?:export\s+)?(?:vidgen[-_])?api[-_]?key\s*[=:]", re.IGNORECASE)
 
 
@@ -105,6 +108,8 @@ def _problem_of_key(key: str) -> str | None:
         return "has control characters inside: is a line break in it?"
     if key[0] in _QUOTES or key[-1] in _QUOTES:
         return "has quotes around it, which are not part of a key (docker --env-file keeps them)"
+    if _IS_URL.match(key):
+        return "is a URL: give it as base_url, and the key as api_key"
     if _NAME_OF_KEY.match(key):
         return "begins with a name and = or :, which are not part of a key"
     if " " in key:
@@ -128,7 +133,7 @@ def checked_base_url(given: str | URL | None) -> URL:
     problem = "is not a URL: its host or its port cannot be read" if url is None else _problem_of(url, text)
     if url is None or problem:
         # It may be the key, or hold a password: it is not shown, and there is no cause that would show it.
-        message = f"{source} {problem} (it has {len(text)} characters)"
+        message = f"{source} {problem} (it has {len(text)} characters); write https://HOST{PREFIX}"
         raise ConfigurationError(message)
     if url.scheme == "http" and not is_on_this_machine(url):
         warnings.warn(
@@ -203,6 +208,22 @@ def checked_timeouts(given: Timeouts | None, default: Timeouts) -> Timeouts:
     return given
 
 
+def check_arguments(*, pacing: object, clock: object, journal: object, on_update: object, trust_env: object) -> None:
+    """Raise ConfigurationError for an argument of a client that is of another kind than it must be. Journals and clocks
+    need not derive from anything."""
+    is_journal = isinstance(journal, str) or hasattr(journal, "begin")
+    for setting, given, is_valid, example in (
+        ("pacing", pacing, isinstance(pacing, Pacing), "a Pacing, for example Pacing(limit=50)"),
+        ("clock", clock, hasattr(clock, "sleep"), "an object with now(), wall() and sleep()"),
+        ("journal", journal, is_journal, 'a journal or its name, for example "sqlite:///orders.db"'),
+        ("on_update", on_update, callable(on_update), "a function"),
+        ("trust_env", trust_env, isinstance(trust_env, bool), "True or False"),
+    ):
+        if given is not None and (not is_valid or isinstance(given, type)):
+            message = f"{setting} must be {example}, not {type(given).__name__}"
+            raise ConfigurationError(message)
+
+
 def checked_retry_for(setting: str, given: object) -> float:
     """Seconds for which reads are retried: finite, and 0 or more."""
     if not is_finite(given) or given < 0:
@@ -258,9 +279,11 @@ def checked_states(given: Mapping[str, TerminalStatus] | None) -> Mapping[str, T
 
 def _parsed(text: str) -> URL | None:
     try:
-        return URL(text)
+        url = URL(text)
+        url.host  # noqa: B018 - it is decoded here, and may not be possible
     except ValueError:
         return None
+    return url
 
 
 def _problem_of(url: URL, text: str) -> str | None:
@@ -272,8 +295,14 @@ def _problem_of(url: URL, text: str) -> str | None:
         return f"needs a scheme, https:// (or http://){meant}"
     if not url.host:
         return "names no host"
+    if url.host in ("http", "https") and url.path.startswith("//"):
+        return "has its scheme twice"
+    if not can_exist(url):
+        return "has a host or port that cannot exist"
     if url.query_string or url.fragment:
         return "must end with its path, without a query or fragment"
+    if endpoint := _ENDPOINT.search(url.path):
+        return f"must end in {PREFIX}, without the path of an endpoint after it ({endpoint[1]})"
     return None
 
 

@@ -88,9 +88,7 @@ class Videos:
     ) -> Receipt: ...
     async def create(
         self,
-        request: VideoRequest | None = None,
-        /,
-        *,
+        *request: VideoRequest,
         order_id: str | None = None,
         local_images: Iterable[ImageSource] | None = None,
         on_receipt: OnReceipt | None = None,
@@ -153,9 +151,7 @@ class Videos:
     ) -> RequestCheck: ...
     async def check(
         self,
-        request: VideoRequest | None = None,
-        /,
-        *,
+        *request: VideoRequest,
         local_images: Iterable[ImageSource] | None = None,
         **fields: object,
     ) -> RequestCheck:
@@ -501,9 +497,7 @@ class Videos:
     ) -> VideoTask: ...
     async def generate(
         self,
-        request: VideoRequest | None = None,
-        /,
-        *,
+        *request: VideoRequest,
         to: str | os.PathLike[str] | None = None,
         order_id: str | None = None,
         local_images: Iterable[ImageSource] | None = None,
@@ -564,7 +558,7 @@ class Videos:
             record(receipt.task_id, task)
         return Outcome.of(task).unwrap()
 
-    def _make_request(self, request: VideoRequest | None, fields: Mapping[str, object]) -> VideoRequest:
+    def _make_request(self, request: tuple[VideoRequest, ...], fields: Mapping[str, object]) -> VideoRequest:
         from vidgen_async.service.validation import make_request  # noqa: PLC0415 - many programs create nothing
 
         return make_request(request, fields, self._context.endpoints.absolute_asset)

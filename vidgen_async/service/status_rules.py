@@ -48,6 +48,7 @@ class StatusRule:
 
 _REJECTED, _UNCERTAIN = AttemptOutcome.REJECTED, AttemptOutcome.UNCERTAIN
 _MISSING = "it was not found in this account; check the task id, and that the base URL ends in /openapi/v1"
+_NOT_ALLOWED = "this URL does not take such requests; check that the base URL ends in /openapi/v1"
 _NO_CREDITS = "not enough credits"
 _NOT_READY = "the video is not ready, or not available"
 _BUSY = "rate limit reached: too many submissions, or a channel is at capacity"
@@ -64,7 +65,7 @@ _RULES: dict[int, StatusRule] = {
     402: StatusRule(False, _REJECTED,  PollFailure.UNEXPECTED,    errors.InsufficientCreditsError, _NO_CREDITS),
     403: StatusRule(False, _REJECTED,  PollFailure.UNEXPECTED,    is_link_refused=True),
     404: StatusRule(False, _REJECTED,  PollFailure.GONE,          errors.NotFoundError, _MISSING, is_link_refused=True),
-    405: _REJECTED_ROW,
+    405: StatusRule(False, _REJECTED,  PollFailure.UNEXPECTED,    meaning=_NOT_ALLOWED),
     406: _REJECTED_ROW,
     407: _REJECTED_ROW,
     408: _RETRIED_ROW,

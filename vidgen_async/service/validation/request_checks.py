@@ -61,15 +61,20 @@ def refuse(problems: Sequence[str]) -> None:
 
 
 def make_request(
-    request: VideoRequest | None, fields: Mapping[str, Any], absolute: Callable[[str], str] = str
+    given: Sequence[object], fields: Mapping[str, Any], absolute: Callable[[str], str] = str
 ) -> VideoRequest:
-    """The request that was given as an object or as its fields; not both. Unknown fields are named. ``absolute``
+    """The request that was ``given`` without a name, or as its fields; not both. Unknown fields are named. ``absolute``
     completes the URLs of the service's own assets."""
-    if request is not None:
-        if fields:
-            problem = f"pass either a VideoRequest or its fields, not both: {', '.join(sorted(fields))}"
-            raise InvalidRequestError(problem, problems=[problem])
-        return _with_absolute_urls(request, absolute)
+    match given:
+        case [VideoRequest() as request] if not fields:
+            return _with_absolute_urls(request, absolute)
+        case [VideoRequest()]:
+            refuse([f"pass either a VideoRequest or its fields, not both: {', '.join(sorted(fields))}"])
+        case [Mapping()]:
+            refuse(["pass the fields of a mapping by name: **fields"])
+        case [_, *_]:
+            kinds = ", ".join(type(one).__name__ for one in given)
+            refuse([f'pass the fields by name, model="vendorh3", prompt="…", or one VideoRequest; not {kinds}'])
     problems = [
         f"{name}: no such field; {UPSTREAM_NAMES.get(name, 'pass undocumented fields in extra={…}')}"
         if name not in UPSTREAM_NAMES

@@ -11,9 +11,12 @@ import asyncio
 import inspect
 import logging
 import math
+import os
 import select
 import sys
+import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import cache, lru_cache, partial
 from types import FunctionType
@@ -269,6 +272,28 @@ def _readiness_of(connected: Any) -> Callable[[], bool]:
     poll = select.poll()
     poll.register(connected, select.POLLIN)
     return lambda: bool(poll.poll(0))
+
+
+#: aiohttp would report its sessions, which the user of a client has never seen.
+_UNCLOSED = (
+    'a Client was used and not closed: write "async with Client(…) as client:", or "await client.aclose()" at the end'
+)
+
+
+def close_dropped(
+    pools: Mapping[tuple[str, bool], aiohttp.ClientSession], process: int, loop: asyncio.AbstractEventLoop
+) -> None:
+    """Report that the transport of these pools was not closed, and close them as far as that needs no waiting."""
+    dropped = [pool for pool in pools.values() if isinstance(pool, _SESSION) and not pool.closed]
+    if os.getpid() != process or not dropped:
+        return
+    for pool in dropped:
+        closing = pool.close()
+        with suppress(StopIteration):
+            closing.send(None)
+        closing.close()
+    loop.call_exception_handler({"message": _UNCLOSED})
+    warnings.warn(_UNCLOSED, ResourceWarning, stacklevel=2)
 
 
 # -- reads without a session -------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def _parsed(value: object) -> URL | None:
         return None
     try:
         url = URL(text if "://" in text or _WITHOUT_SLASHES.match(text) else f"http://{text}")
-        url.port  # noqa: B018 - here, where a port that is not a number is an error of this setting
+        url.host, url.port  # noqa: B018 - here, where those that cannot be read are an error of this setting
     except ValueError:
         return None
     return url
@@ -50,7 +50,7 @@ def _problem(url: URL) -> str | None:
         return "must begin with http:// or https:// and name a host (SOCKS is not supported)"
     if url.raw_path not in ("", "/") or url.raw_query_string or url.raw_fragment:
         return "must end after its host and port (a / ? or # in a user name or password must be percent-encoded)"
-    if not (_address(url.raw_host) or _HOST_NAME.fullmatch(url.raw_host)) or not url.port:
+    if not can_exist(url):
         return "has a host or port that cannot exist"
     user, password = url.user or "", url.password or ""
     if ":" in user:
@@ -58,6 +58,12 @@ def _problem(url: URL) -> str | None:
     if any(ord(char) > 255 for char in user + password):
         return "has a user name or password with characters that are not Latin-1, which HTTP cannot transmit"
     return None
+
+
+def can_exist(url: URL) -> bool:
+    """Whether there can be such a host and port."""
+    host = url.raw_host or ""
+    return bool(_address(host) or _HOST_NAME.fullmatch(host)) and bool(url.port)
 
 
 def _address(host: str) -> IPv4Address | IPv6Address | None:

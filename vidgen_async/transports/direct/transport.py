@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 import aiohttp
 from yarl import URL
@@ -22,6 +22,7 @@ from vidgen_async.transports.direct.connections import (
     HEADER_LIMITS,
     GuardedConnector,
     PlainReads,
+    close_dropped,
     may_bypass,
     may_hold,
 )
@@ -196,6 +197,7 @@ class DirectTransport(Transport):
         here = (os.getpid(), asyncio.get_running_loop())
         if self._owner is None and not self._is_closed:
             self._owner = here
+            finalize(self, close_dropped, self._pools, *here)
         if self._owner is not None and self._owner[0] != here[0]:
             message = f"{request.op}: this process is a fork of the one that used the transport; make a new one there"
             raise ClientStateError(message)
