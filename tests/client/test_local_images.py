@@ -301,10 +301,10 @@ async def test_image_ids_that_would_replace_the_uploaded_ones_are_refused_before
 
 
 @pytest.mark.parametrize("thing", ["hero.png", b"", Path("hero.png"), io.BytesIO(), 0, [7]])
-async def test_local_images_that_are_no_list_of_images_are_a_type_error(client, service, thing):
-    with pytest.raises(TypeError, match=r"local_images is a list|not iterable|an image is a path"):
+async def test_local_images_that_are_no_list_of_images_are_refused(client, service, thing):
+    with pytest.raises(InvalidRequestError, match=r"local_images(: must be a list|\[0\]: must be a path), "):
         await client.videos.create(**FIELDS, local_images=thing)
-    assert service.requests == []
+    assert service.creates == []
 
 
 @pytest.mark.parametrize("change", [lambda file: file.write_bytes(JPEG), Path.unlink], ids=["changed", "removed"])

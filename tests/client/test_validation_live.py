@@ -8,7 +8,7 @@ from attrs import evolve
 from yarl import URL
 
 from tests.media.test_upload import PNG
-from vidgen_async import Client, InvalidRequestError, RejectedError
+from vidgen_async import Client, InvalidRequestError, RejectedError, VideoRequest
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import CassetteError, ConnectError
 from vidgen_async.sandbox import Fault
@@ -63,6 +63,46 @@ async def test_an_asset_whose_url_is_a_path_can_be_used_in_every_field(client, s
     [create] = service.creates
     assert create.body["image_urls"] == [asset.url]
     assert create.body["reference_images"] == [{"url": asset.url}] * 2
+
+
+async def test_a_check_returns_the_problems_of_names_values_and_images_together(client, service):
+    fields = {"model": "vendorh3", "promt": "a boat", "duration": 99, "images": ["x"], "order_id": "o"}
+    wanted = [
+        "local_images: must be a list",
+        "promt: no such field (did you mean prompt?)",
+        "images: not a field of this service; use image_urls",
+        "order_id: not a field of a request; create and generate have this argument",
+        "prompt: required",
+        "duration: vendorh3 supports 5",
+    ]
+    check = await client.videos.check(**fields, local_images="hero.png")
+    assert [problem[: len(want)] for problem, want in zip(check.problems, wanted, strict=True)] == wanted
+    assert check.model.code == "vendorh3"
+    del fields["order_id"]
+    with pytest.raises(InvalidRequestError) as caught:
+        await client.videos.create(**fields, order_id="o", local_images="hero.png")
+    assert set(caught.value.problems) == {problem for problem in check.problems if "order_id" not in problem}
+    assert service.creates == []
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (("a boat",), "pass the fields by name"),
+        (({"model": "vendorh3"},), "pass the fields of a mapping by name"),
+        ((VideoRequest(model="vendorh3", prompt="p"), 5), "pass the fields by name"),
+    ],
+)
+async def test_a_check_of_what_is_no_request_returns_why(client, service, given, problem):
+    (found,) = (await client.videos.check(*given)).problems
+    assert found.startswith(problem)
+    assert service.requests == []
+
+
+async def test_image_ids_that_cannot_be_added_to_are_a_problem_among_others(client):
+    for fields in ({"image_ids": "asset-1"}, {"extra": {"image_ids": []}}):
+        check = await client.videos.check(model="vendorh3", prompt="", **fields, local_images=[b"no image"])
+        assert {problem.partition(":")[0] for problem in check.problems} >= {"prompt", "local_images[0]", *fields}
 
 
 async def test_many_creates_read_the_catalog_once(client, service):

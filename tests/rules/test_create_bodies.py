@@ -9,7 +9,6 @@ from yarl import URL
 
 from tests.sandbox.conftest import Caller, picture
 from vidgen_async import Client
-from vidgen_async.errors import InvalidRequestError
 from vidgen_async.sandbox import Sandbox
 from vidgen_async.service.validation import make_request, problem_of_model, problems_of, problems_with_model
 from vidgen_async.types.resources import Catalog
@@ -293,9 +292,8 @@ def _body_of(changes: Body, upload: str) -> Body:
 
 def _is_valid(body: Body, catalog: Catalog, service: URL, now: datetime) -> bool:
     """Return the verdict of the SDK."""
-    try:
-        request = make_request(None, body)
-    except InvalidRequestError:
+    request, problems = make_request((), body)
+    if problems:
         return False
     model = catalog.get(request.model)
     if model is None or problem_of_model(request.model, catalog):

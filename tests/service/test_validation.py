@@ -5,9 +5,8 @@ from datetime import UTC, datetime
 import pytest
 from yarl import URL
 
-from vidgen_async.errors import InvalidRequestError
 from vidgen_async.service.endpoints import Endpoints
-from vidgen_async.service.validation import make_request, problems_of, refuse
+from vidgen_async.service.validation import make_request, problems_of
 from vidgen_async.types.resources import ReferenceAsset, VideoRequest
 
 SERVICE = URL("https://service.net/openapi/v1")
@@ -15,11 +14,8 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 def found(**fields) -> tuple[str, ...]:
-    try:
-        refuse(problems_of(make_request(None, {"model": "vendorh3", "prompt": "a boat", **fields}), SERVICE, NOW))
-    except InvalidRequestError as error:
-        return error.problems
-    return ()
+    request, problems = make_request((), {"model": "vendorh3", "prompt": "a boat", **fields})
+    return tuple(problems_of(request, SERVICE, NOW, found=problems))
 
 
 @pytest.mark.parametrize(
@@ -108,7 +104,7 @@ def test_the_url_of_an_asset_becomes_absolute_where_the_client_knows_its_origin(
     fields["reference_images"] = [asset, {"url": path, "role": "first"}, {"url": None}, "x", {}]
     given = VideoRequest(**fields)
     absolute = Endpoints(SERVICE, "key").absolute_asset
-    for request in (make_request((), fields, absolute), make_request((given,), {}, absolute)):
+    for request, _ in (make_request((), fields, absolute), make_request((given,), {}, absolute)):
         assert request.image_urls == (f"https://service.net{path}", *given.image_urls[1:])
         assert request.reference_images[:2] == (
             {"url": f"https://service.net{path}"},
@@ -117,7 +113,7 @@ def test_the_url_of_an_asset_becomes_absolute_where_the_client_knows_its_origin(
         assert request.reference_images[2:] == given.reference_images[2:]
     assert given.image_urls[0] == path
     other = VideoRequest(model="m", prompt="p", image_urls=["https://pics.net/a.png"])
-    assert make_request((other,), {}, absolute) is other
+    assert make_request((other,), {}, absolute)[0] is other
 
 
 @pytest.mark.parametrize(("given", "sent"), [(8.0, 8), (8, 8), (8.5, 8.5), (True, True), ("8", "8"), (None, None)])
@@ -133,14 +129,12 @@ def test_all_problems_come_at_once():
 
 @pytest.mark.rule("2.4 field model", "2.4 field prompt", side="sdk")
 def test_missing_fields_are_named():
-    with pytest.raises(InvalidRequestError) as caught:
-        make_request((), {})
-    assert caught.value.problems == ("model: required", "prompt: required")
+    assert make_request((), {})[1] == ["model: required", "prompt: required"]
 
 
 def test_a_request_object_and_fields_do_not_mix():
-    with pytest.raises(InvalidRequestError, match="not both"):
-        make_request((VideoRequest(model="m", prompt="p"),), {"duration": 5})
+    request, problems = make_request((VideoRequest(model="m", prompt="p"),), {"duration": 5})
+    assert (request, problems) == (None, ["pass either a VideoRequest or its fields, not both: duration"])
 
 
 def test_a_request_shows_neither_its_prompt_nor_secrets_of_its_urls():
@@ -212,12 +206,12 @@ class TestReferences:
 
     @pytest.mark.parametrize("service", ["http://127.0.0.1:8080", "http://localhost", "https://gateway.internal"])
     def test_a_service_that_is_not_public_itself_may_reach_such_hosts(self, service):
-        request = make_request(None, {"model": "m", "prompt": "p", "image_urls": ["http://nas.local/a.png"]})
+        request = VideoRequest(model="m", prompt="p", image_urls=["http://nas.local/a.png"])
         assert problems_of(request, URL(service)) == []
 
     @pytest.mark.rule("2.4 rule 2", side="sdk")
     def test_a_placeholder_is_refused_by_every_service(self):
-        request = make_request(None, {"model": "m", "prompt": "p", "image_urls": ["https://example.com/a.png"]})
+        request = VideoRequest(model="m", prompt="p", image_urls=["https://example.com/a.png"])
         assert len(problems_of(request, URL("http://127.0.0.1:8080"))) == 1
 
     @pytest.mark.rule("2.4 rule 3", side="sdk")

@@ -3,7 +3,7 @@
 import inspect
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from attrs import evolve
 
 from vidgen_async.client.context import ClientContext
 from vidgen_async.clock import time_of
+from vidgen_async.errors import InvalidRequestError
 from vidgen_async.events import contain_hook, contained, refuse_async
 from vidgen_async.orders import OnReceipt, Orders
 from vidgen_async.service.catalog import RequestCheck
@@ -123,15 +124,18 @@ class Videos:
                 order.
         """
         self._context.lifetime.check()
-        checked = self._make_request(request, fields)
+        checked, problems = self._make_request(request, fields)
         progress = None if on_progress is None else contained(on_progress)
         images = await self._read_images(local_images, None if progress is None else partial(progress, "upload"))
-        if images is not None and images.problems:
-            from vidgen_async.service.validation import refuse  # noqa: PLC0415 - as for _make_request
+        unreadable = () if images is None else images.problems
+        if checked is None or problems or unreadable:
+            from vidgen_async.service.validation import refusal  # noqa: PLC0415 - as for _make_request
 
-            if order_id is not None:
-                await self._orders.refuse_if_known(order_id, images.problems)
-            refuse((await self._check(checked, images)).problems if validate else images.problems)
+            if order_id is not None and unreadable and not problems:
+                await self._orders.refuse_if_known(order_id, unreadable)
+            raise refusal(
+                (await self._check(checked, images, problems)).problems if validate else (*problems, *unreadable)
+            )
         return await self._orders.create(
             checked,
             order_id=order_id,
@@ -165,18 +169,24 @@ class Videos:
             ``.problems``, all at once, empty if there are none; ``.model``, the catalog's entry, with its prices in
             ``.extra``.
 
-        Raises:
-            InvalidRequestError: A field does not exist or is missing.
         """
         self._context.lifetime.check()
-        checked = self._make_request(request, fields)
-        return await self._check(checked, await self._read_images(local_images))
+        checked, problems = self._make_request(request, fields)
+        return await self._check(checked, await self._read_images(local_images), problems)
 
-    async def _check(self, request: VideoRequest, images: "LocalImages | None") -> RequestCheck:
-        if images is None:
-            return await self._context.live_catalog.check(request)
-        result = await self._context.live_catalog.check(add_image_ids(request, images.keys))
-        return evolve(result, problems=(*images.problems, *result.problems))
+    async def _check(
+        self, request: VideoRequest | None, images: "LocalImages | None", problems: Sequence[str]
+    ) -> RequestCheck:
+        unreadable = () if images is None else images.problems
+        if request is None:
+            return RequestCheck(problems=(*unreadable, *problems))
+        if images is not None:
+            try:
+                request = add_image_ids(request, images.keys)
+            except InvalidRequestError as error:
+                problems = (*problems, *error.problems)
+        result = await self._context.live_catalog.check(request, problems)
+        return evolve(result, problems=(*unreadable, *result.problems))
 
     async def _read_images(
         self, given: Iterable[ImageSource] | None, on_progress: Callable[[float], None] | None = None
@@ -530,13 +540,15 @@ class Videos:
 
             await check_target(to)
         progress = contained(on_progress)
-        receipt = await self.create(
-            self._make_request(request, fields),
+        create: Callable[..., Awaitable[Receipt]] = self.create  # whose overloads are those of this method
+        receipt = await create(
+            *request,
             order_id=order_id,
             local_images=local_images,
             on_receipt=on_receipt,
             on_progress=progress,
             validate=validate,
+            **fields,
         )
         # Its end is recorded when the video is saved: after a kill, a rewatch must find it.
         with self._orders.results.hold([receipt.task_id]) as record:
@@ -558,7 +570,9 @@ class Videos:
             record(receipt.task_id, task)
         return Outcome.of(task).unwrap()
 
-    def _make_request(self, request: tuple[VideoRequest, ...], fields: Mapping[str, object]) -> VideoRequest:
+    def _make_request(
+        self, request: tuple[VideoRequest, ...], fields: Mapping[str, object]
+    ) -> tuple[VideoRequest | None, list[str]]:
         from vidgen_async.service.validation import make_request  # noqa: PLC0415 - many programs create nothing
 
         return make_request(request, fields, self._context.endpoints.absolute_asset)

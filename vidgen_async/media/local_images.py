@@ -14,8 +14,12 @@ from vidgen_async.media.upload import ImageBody, Uploads, image_body, is_url
 from vidgen_async.redaction.messages import excerpt
 from vidgen_async.types.resources import ImageSource, ReferenceAsset
 
-#: Types of one image, where a list of images is expected.
+#: Types of an image, besides binary files.
 _ONE_IMAGE = (str, bytes, bytearray, memoryview, os.PathLike, ReferenceAsset)
+
+
+def _is_image(thing: object) -> bool:
+    return isinstance(thing, _ONE_IMAGE) or hasattr(thing, "read")
 
 
 @frozen
@@ -50,14 +54,10 @@ class LocalImages:
         be used, a stand-in."""
 
     async def read(self, images: Iterable[ImageSource]) -> None:
-        """Read them one after the other, in a thread, and compute their digests. Nothing is sent.
-
-        Raises:
-            TypeError: An argument is of another type than an image.
-        """
-        if isinstance(images, _ONE_IMAGE) or hasattr(images, "read"):
-            message = f"local_images is a list of images, not {type(images).__name__}"
-            raise TypeError(message)
+        """Read them one after the other, in a thread, and compute their digests. Nothing is sent."""
+        if _is_image(images) or not isinstance(images, Iterable):
+            self.keys, self.problems = ("local-0",), (f"local_images: must be a list, not {type(images).__name__}",)
+            return
         keys, problems = [], []
         for n, image in enumerate(images):
             try:
@@ -71,8 +71,10 @@ class LocalImages:
         self.keys, self.problems = tuple(keys), tuple(problems)
 
     async def _read(self, image: Any) -> LocalImage:
+        problem = None if _is_image(image) else f"must be a path, bytes or a binary file, not {type(image).__name__}"
         if isinstance(image, str) and is_url(image):
             problem = f"{excerpt(image)!r} is a URL, not a local image: pass it in image_urls"
+        if problem:
             raise InvalidRequestError(problem, problems=[problem])
         # A copy of what the caller may change meanwhile.
         source = bytes(image) if isinstance(image, bytearray | memoryview) else image

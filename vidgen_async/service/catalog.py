@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import math
+from collections.abc import Sequence
 from typing import ClassVar
 
 from attrs import frozen
@@ -73,17 +74,17 @@ class LiveCatalog:
 
         refuse((await self.check(request)).problems)
 
-    async def check(self, request: VideoRequest) -> RequestCheck:
-        """All problems of the request. A cached catalog suffices to accept it; before it is refused the catalog is
-        fetched again, if possible. A catalog that cannot be fetched raises nothing: a warning is logged, once until it
-        can be fetched."""
+    async def check(self, request: VideoRequest, found: Sequence[str] = ()) -> RequestCheck:
+        """All problems of the request, with those that were ``found`` before. A cached catalog suffices to accept it;
+        before it is refused the catalog is fetched again, if possible. A catalog that cannot be fetched raises nothing:
+        a warning is logged, once until it can be fetched."""
         from vidgen_async.service.validation import (  # noqa: PLC0415 - programs that create nothing do not need it
             field_of,
             problems_in_catalog,
             problems_of,
         )
 
-        problems = problems_of(request, self._endpoints.base_url, self._clock.wall())
+        problems = problems_of(request, self._endpoints.base_url, self._clock.wall(), found=found)
         if any(problem.startswith("model:") for problem in problems):
             return RequestCheck(problems=tuple(problems))
         asked_at = self._clock.now()

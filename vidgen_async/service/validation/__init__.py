@@ -8,6 +8,7 @@ from vidgen_async.service.validation.request_checks import (
     problems_in_catalog,
     problems_of,
     problems_with_model,
+    refusal,
     refuse,
 )
 
@@ -19,5 +20,6 @@ __all__ = [
     "problems_in_catalog",
     "problems_of",
     "problems_with_model",
+    "refusal",
     "refuse",
 ]

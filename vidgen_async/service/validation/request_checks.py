@@ -17,6 +17,13 @@ from vidgen_async.types.resources import RATIOS, Catalog, CatalogModel, VideoReq
 
 #: Names of an upstream protocol, which the service does not take (2.4, rule 1).
 UPSTREAM_NAMES = {"images": "image_urls, image_ids or reference_images", "audios": "audio_urls or reference_audios"}
+_FIELDS = (*VideoRequest.field_names(), "extra")
+#: Arguments of methods that take fields, too.
+_ARGUMENTS = {
+    "request": "pass it without a name",
+    **dict.fromkeys(("order_id", "on_receipt", "on_progress", "validate"), "create and generate have this argument"),
+    **dict.fromkeys(("to", "on_update", "timeout"), "generate has this argument"),
+}
 URL_LISTS = ("image_urls", "video_urls", "audio_urls")
 OBJECT_LISTS = ("reference_images", "reference_videos", "reference_audios")
 
@@ -35,16 +42,19 @@ _REFERENCES = {
 }
 
 
-def problems_of(request: VideoRequest, service: URL | None = None, now: datetime | None = None) -> list[str]:
+def problems_of(
+    request: VideoRequest, service: URL | None = None, now: datetime | None = None, *, found: Sequence[str] = ()
+) -> list[str]:
     """All that is wrong with the request in itself, each naming the field, the value and what is allowed. ``service``
     is where it would go to: one that is not on the public internet may reach what others cannot. ``now`` tells whether
-    a link has expired."""
-    problems = [problem for check in _CHECKS for problem in check(request)]
+    a link has expired. ``found`` are problems that are known already, of other fields than the rest."""
+    fields = set(map(field_of, found))
+    problems = [*found, *(one for check in _CHECKS for one in check(request) if field_of(one) not in fields)]
     for name, value in _urls(request):
         problem = problem_of_url(value, service, now)
         if problem is not None:
             problems.append(f"{name}: {problem}")
-    values = {name: getattr(request, name) for name in (*VideoRequest.field_names(), "extra")}
+    values = {name: getattr(request, name) for name in _FIELDS}
     if why_not_json(values) is not None:
         wrong = set(map(field_of, problems))
         for name, value in values.items():
@@ -57,34 +67,44 @@ def problems_of(request: VideoRequest, service: URL | None = None, now: datetime
 def refuse(problems: Sequence[str]) -> None:
     """Raise InvalidRequestError if there are problems."""
     if problems:
-        raise InvalidRequestError(f"the request was not sent: {'; '.join(problems)}", problems=problems)
+        raise refusal(problems)
+
+
+def refusal(problems: Sequence[str]) -> InvalidRequestError:
+    """The error of a request with these problems."""
+    return InvalidRequestError(f"the request was not sent: {'; '.join(problems)}", problems=problems)
 
 
 def make_request(
     given: Sequence[object], fields: Mapping[str, Any], absolute: Callable[[str], str] = str
-) -> VideoRequest:
-    """The request that was ``given`` without a name, or as its fields; not both. Unknown fields are named. ``absolute``
-    completes the URLs of the service's own assets."""
+) -> tuple[VideoRequest | None, list[str]]:
+    """The request that was ``given`` without a name, or as its fields, not both; and what of that cannot be used. What
+    is missing is empty in the request, which is None if nothing can be used. ``absolute`` completes the URLs of the
+    service's own assets."""
     match given:
         case [VideoRequest() as request] if not fields:
-            return _with_absolute_urls(request, absolute)
+            return _with_absolute_urls(request, absolute), []
         case [VideoRequest()]:
-            refuse([f"pass either a VideoRequest or its fields, not both: {', '.join(sorted(fields))}"])
+            return None, [f"pass either a VideoRequest or its fields, not both: {', '.join(sorted(fields))}"]
         case [Mapping()]:
-            refuse(["pass the fields of a mapping by name: **fields"])
+            return None, ["pass the fields of a mapping by name: **fields"]
         case [_, *_]:
             kinds = ", ".join(type(one).__name__ for one in given)
-            refuse([f'pass the fields by name, model="vendorh3", prompt="…", or one VideoRequest; not {kinds}'])
-    problems = [
-        f"{name}: no such field; {UPSTREAM_NAMES.get(name, 'pass undocumented fields in extra={…}')}"
-        if name not in UPSTREAM_NAMES
-        else f"{name}: not a field of this service; use {UPSTREAM_NAMES[name]}"
-        for name in fields
-        if name not in (*VideoRequest.field_names(), "extra")
-    ]
+            return None, [f'pass the fields by name, model="vendorh3", prompt="…", or one VideoRequest; not {kinds}']
+    known = {name: value for name, value in fields.items() if name in _FIELDS}
+    problems = [f"{name}: {_problem_of_name(name)}" for name in fields if name not in known]
     problems += [f"{name}: required" for name in ("model", "prompt") if name not in fields]
-    refuse(problems)
-    return _with_absolute_urls(VideoRequest(**fields), absolute)
+    return _with_absolute_urls(VideoRequest(**{"model": "", "prompt": "", **known}), absolute), problems
+
+
+def _problem_of_name(name: str) -> str:
+    if name in UPSTREAM_NAMES:
+        return f"not a field of this service; use {UPSTREAM_NAMES[name]}"
+    if name in _ARGUMENTS:
+        return f"not a field of a request; {_ARGUMENTS[name]}"
+    near = get_close_matches(name, _FIELDS, n=1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    return f"no such field{hint}; pass undocumented fields in extra={{…}}"
 
 
 def _with_absolute_urls(request: VideoRequest, absolute: Callable[[str], str]) -> VideoRequest:
