@@ -50,9 +50,22 @@ def _show_text(text: object) -> str:
     return repr(excerpt(text)) if isinstance(text, str) else _show_kind(text)
 
 
-def _show_names(extra: object) -> str:
-    """Show the names only: what undocumented fields contain is unknown."""
-    return repr(sorted(map(str, extra))) if isinstance(extra, Mapping) else _show_kind(extra)
+def _show_extra(extra: object, levels: int = 2) -> str:
+    """Show the names of undocumented fields, and values that are numbers and no secrets: of texts nothing is known."""
+    if not isinstance(extra, Mapping):
+        return _show_kind(extra)
+    shown = (f"{_show_text(str(name))}: {_show_value(name, value, levels)}" for name, value in extra.items())
+    return f"{{{', '.join(shown)}}}"
+
+
+def _show_value(name: object, value: object, levels: int) -> str:
+    from vidgen_async.redaction.secret_names import Kind, kind_of  # noqa: PLC0415 - few programs print resources
+
+    if kind_of(str(name)) not in (Kind.PLAIN, Kind.COUNT):
+        return "…"
+    if isinstance(value, Mapping) and levels:
+        return _show_extra(value, levels - 1)
+    return repr(value) if isinstance(value, bool) or _is_number(value) else _show_kind(value)
 
 
 def _dict(value: Any) -> Any:
@@ -61,7 +74,7 @@ def _dict(value: Any) -> Any:
 
 
 def _extra(metadata: Mapping[str, str] = MAY_CONTAIN_SECRETS) -> Any:
-    return field(default=_NOTHING, repr=_show_names, converter=_dict, hash=False, metadata=metadata)
+    return field(default=_NOTHING, repr=_show_extra, converter=_dict, hash=False, metadata=metadata)
 
 
 @frozen(kw_only=True)
@@ -143,6 +156,9 @@ class Account(Serializable):
     _computed: ClassVar = ("balance",)
 
     extra: Extra = _extra()
+
+    def __repr__(self) -> str:
+        return f"Account(balance={self.balance!r}, extra={_show_extra(self.extra)})"
 
     @property
     def balance(self) -> float | None:
