@@ -259,6 +259,27 @@ async def test_the_same_key_with_another_body_is_409(service, api):
     assert (reply.status, reply.code, len(service.tasks)) == (409, "IDEMPOTENCY_KEY_REUSED", 1)
 
 
+@pytest.mark.rule("9 bullet 4", side="sandbox")
+@pytest.mark.parametrize(
+    ("first", "second", "status"),
+    [
+        ({"duration": 5, "ratio": "1:1"}, {"seconds": 5, "aspect_ratio": "1:1"}, 202),
+        ({"seconds": 5, "aspect_ratio": "1:1"}, {"duration": 5.0, "ratio": "1:1"}, 202),
+        ({"duration": 5}, {"duration": 5, "seconds": 5}, 202),
+        ({"duration": 5}, {"seconds": 2}, 409),
+        ({"duration": 5}, {"duration": 5, "seconds": 2}, 409),
+        ({"ratio": "1:1"}, {"aspect_ratio": "9:16"}, 409),
+        ({"ratio": "1:1"}, {}, 409),
+    ],
+)
+async def test_a_field_and_its_alias_are_the_same_request(service, api, first, second, status):
+    replies = [await api.create("order-1187", **fields) for fields in (first, second)]
+
+    assert [reply.status for reply in replies] == [202, status]
+    assert len(service.tasks) == 1
+    assert (replies[1].json.get("id") == replies[0].json["id"]) is (status == 202)
+
+
 async def test_each_account_has_its_own_keys(service, api, stranger):
     mine, theirs = await api.create("order-1187"), await stranger.create("order-1187")
 

@@ -15,6 +15,8 @@ from vidgen_async.sandbox.media import DEFAULT_RATIO, RATIOS
 UPSTREAM_FIELDS = {"images": "image_urls or image_ids", "audios": "audio_urls", "videos": "video_urls"}
 URL_ARRAYS = ("image_urls", "video_urls", "audio_urls")
 REFERENCE_ARRAYS = ("reference_images", "reference_videos", "reference_audios")
+#: Section 9: the fields that aliases stand for.
+ALIASES = {"seconds": "duration", "aspect_ratio": "ratio"}
 #: Returns why a URL, or what is in its place, is refused.
 CheckURL = Callable[[object], str | None]
 
@@ -94,14 +96,27 @@ def _items(body: dict[str, Any], name: str) -> Iterable[tuple[int, Any]]:
     return enumerate(items if isinstance(items, list) else ())
 
 
+def resolve_aliases(body: Any) -> Any:
+    """Return the body with the names that aliases stand for: two that are equal then are the same request. An alias
+    whose value contradicts that of its field is unchanged."""
+    if not isinstance(body, dict):
+        return body
+    resolved = dict(body)
+    for alias, name in ALIASES.items():
+        if alias in body and body.get(name, body[alias]) == body[alias]:
+            resolved[name] = resolved.pop(alias)
+    return resolved
+
+
 def read_request(fields: CreateFields, entry: CatalogEntry) -> CreateRequest:
     """Return the request, checked against the model; raise an InvalidInputError that names every problem."""
+    fields = resolve_aliases(fields)
     audios = len(fields.get("audio_urls", ())) + len(fields.get("reference_audios", ()))
     videos = len(fields.get("video_urls", ())) + len(fields.get("reference_videos", ()))
     request = CreateRequest(
         prompt=fields["prompt"],
-        seconds=int(fields.get("duration", fields.get("seconds", entry.durations[0]))),
-        ratio=fields.get("ratio", fields.get("aspect_ratio", DEFAULT_RATIO)),
+        seconds=int(fields.get("duration", entry.durations[0])),
+        ratio=fields.get("ratio", DEFAULT_RATIO),
         resolution=fields.get("resolution", entry.resolutions[0]),
         image_ids=tuple(fields.get("image_ids", ())),
         image_urls=(*fields.get("image_urls", ()), *(item["url"] for item in fields.get("reference_images", ()))),
@@ -109,16 +124,10 @@ def read_request(fields: CreateFields, entry: CatalogEntry) -> CreateRequest:
         videos=videos,
         attachments=len(fields.get("attachments", ())),
     )
-    if problems := [*_problems_of_aliases(fields), *_problems_with_model(request, entry)]:
+    problems = [f"{alias}: the alias of {ALIASES[alias]} has another value" for alias in ALIASES if alias in fields]
+    if problems := [*problems, *_problems_with_model(request, entry)]:
         raise InvalidInputError("; ".join(problems))
     return request
-
-
-def _problems_of_aliases(fields: CreateFields) -> Iterator[str]:
-    if "seconds" in fields and fields["seconds"] != fields.get("duration", fields["seconds"]):
-        yield "seconds: the alias of duration has another value"
-    if "aspect_ratio" in fields and fields["aspect_ratio"] != fields.get("ratio", fields["aspect_ratio"]):
-        yield "aspect_ratio: the alias of ratio has another value"
 
 
 def _problems_with_model(request: CreateRequest, entry: CatalogEntry) -> Iterator[str]:

@@ -10,7 +10,7 @@ from attrs.validators import ge, lt
 
 from vidgen_async.sandbox.assets import AssetStore
 from vidgen_async.sandbox.catalog import CatalogEntry
-from vidgen_async.sandbox.create_validation import CreateRequest, read_fields, read_request
+from vidgen_async.sandbox.create_validation import CreateRequest, read_fields, read_request, resolve_aliases
 from vidgen_async.sandbox.input_rules import InvalidInputError
 from vidgen_async.sandbox.ledger import Account
 from vidgen_async.sandbox.media import Film, drawable, size_of
@@ -78,7 +78,7 @@ class CreateHandler:
     def _find_replay(self, account: Account, key: str | None, body: object) -> SandboxTask | None:
         task_id = account.keys.get(key) if key is not None else None
         task = self.tasks[task_id] if task_id else None
-        if task and task.request != body:
+        if task and resolve_aliases(task.request) != resolve_aliases(body):
             raise Refusal(409, "IDEMPOTENCY_KEY_REUSED", "this Idempotency-Key was used with another body")
         return task
 
