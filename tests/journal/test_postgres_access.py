@@ -264,6 +264,12 @@ async def test_the_second_host_is_tried_after_the_timeout_of_the_first(server, p
         "ann:x@host:hush/db",
         "ann@host/db?hush",
         "ann@host/db?passwort=hush",
+        "ann:5/hu?hush=1@host/db",
+        "ann:p@ss?hush=1@host/db",
+        "ann@host/db?password=x&hush=1",
+        "ann@host/db?sslpassword=x&hush=1",
+        "ann@host/db?pass%77ord=x&hush=1",
+        "ann:hu?sh/5?hush=1",
     ],
 )
 def test_a_password_that_is_not_escaped_is_an_error_that_does_not_show_it(address):
@@ -273,6 +279,26 @@ def test_a_password_that_is_not_escaped_is_an_error_that_does_not_show_it(addres
     while error is not None:
         assert "hush" not in str(error)
         error = error.__cause__ or error.__context__
+
+
+@pytest.mark.parametrize(
+    ("dsn", "message"),
+    [
+        ("postgresql://ann:hush@host/db?schema=public", "libpq has no parameter 'schema'.*schema=…"),
+        ("postgres://host/db?sslmode=require&currentSchema=shop", "libpq has no parameter 'currentSchema'.*schema=…"),
+        ("postgresql://ann:hush%3F%40@host:5433/db?pool_size=5", "libpq has no parameter 'pool_size'"),
+        ("postgresql:///db?ssl=on", "libpq has no parameter 'ssl'"),
+        ("host=h schema=public", "libpq has no parameter 'schema'"),
+        ("host=h max_conns = 5", "libpq has no parameter 'max_conns'"),
+        ("postgresql+psycopg://ann:hush@host/db", r"begins with postgresql\+psycopg://"),
+        ("jdbc:postgresql://host/db?user=ann&password=hush", "begins with jdbc:postgresql://"),
+    ],
+)
+def test_a_parameter_or_scheme_that_is_not_of_libpq_is_named(dsn, message):
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        PostgresJournal(dsn)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert not any(words in shown for words in ("hush", "public", "control character", "of a password as"))
 
 
 def error_of(address: str) -> ConfigurationError:

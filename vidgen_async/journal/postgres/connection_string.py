@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
+from urllib.parse import unquote
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -13,6 +14,18 @@ from vidgen_async.redaction.messages import showable
 
 #: The parameters of the name of a database, and the variables that they have by default.
 _VARIABLES = {"user": "PGUSER", "host": "PGHOST", "port": "PGPORT", "dbname": "PGDATABASE"}
+
+
+_SCHEMES = ("postgresql", "postgres")
+#: Of other drivers. Anything else may be a part of a password.
+_SCHEME = re.compile(r"(?:jdbc:)?postgres(?:ql)?(?:\+\w{1,20})?", re.IGNORECASE)
+#: In the messages of libpq.
+_UNKNOWN_PARAMETER = re.compile(
+    r'^invalid (?:URI query parameter:|connection option) "([A-Za-z][\w.-]{0,40})"$', re.MULTILINE
+)
+#: What is wrong, and what to do.
+_IS_INVALID = ("is invalid", "In a URL, write / @ : and % of a password as %2F %40 %3A and %25")
+_HAS_CONTROL_CHARACTER = ("has a line break or another control character", "Remove it")
 
 
 def connect(dsn: str, *, timeout: float, **options: str | int) -> psycopg.Connection[DictRow]:
@@ -76,19 +89,45 @@ def cause_of(error: Exception) -> BaseException | None:
 
 
 def _parse(dsn: str) -> Mapping[str, str]:
+    parameters: dict[str, str] = {}
+    problem: tuple[str, str] | None = None
     try:
         parameters = {name: str(value) for name, value in conninfo_to_dict(dsn).items()}
-    except (psycopg.ProgrammingError, UnicodeError):
-        parameters = None
-    if parameters is None or _may_show_password(dsn, parameters) or not _is_printable(parameters):
+    except (psycopg.ProgrammingError, UnicodeError) as error:
+        problem = _explain(dsn, str(error))
+    else:
+        if _may_show_password(dsn, parameters):
+            problem = _IS_INVALID
+        elif not _is_printable(parameters):
+            problem = _HAS_CONTROL_CHARACTER
+    if problem is not None:
         # (Not in the except block: the other error may quote the password.)
-        message = (
-            "the connection string of the journal is invalid, or has a line break or another control character (it is "
-            "not shown, because it may contain a password). In a URL, write / @ : and % of a password as %2F %40 %3A "
-            "and %25"
-        )
-        raise ConfigurationError(message)
+        what, advice = problem
+        shown = "(it is not shown, because it may contain a password)"
+        raise ConfigurationError(f"the connection string of the journal {what} {shown}. {advice}")
     return parameters
+
+
+def _explain(dsn: str, error: str) -> tuple[str, str]:
+    """Return why libpq cannot read the connection string, and what to write. A part of a password may look like a
+    parameter, whose name is shown only where this is impossible."""
+    scheme, mark, _ = dsn.partition("://")
+    if mark and scheme not in _SCHEMES and _SCHEME.fullmatch(scheme):
+        return f"is invalid: it begins with {scheme}://", "Write postgresql:// in place of it"
+    found = _UNKNOWN_PARAMETER.search(error)
+    before, _, after = dsn.partition("?") if mark else ("", "", dsn)
+    if found is None or "@" in unquote(after) or "passw" in unquote(after).lower() or not _is_plain(before):
+        return _IS_INVALID
+    advice = "The schema is an argument: PostgresJournal(…, schema=…)" if "schema" in found[1].lower() else "Remove it"
+    return f"is invalid: libpq has no parameter {found[1]!r}", advice
+
+
+def _is_plain(address: str) -> bool:
+    """Return whether the part of a URL before the parameters is valid by itself."""
+    try:
+        return not _may_show_password(address, {name: str(value) for name, value in conninfo_to_dict(address).items()})
+    except psycopg.ProgrammingError:
+        return False
 
 
 def _is_printable(parameters: Mapping[str, str]) -> bool:
