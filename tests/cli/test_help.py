@@ -2,6 +2,7 @@
 
 import io
 import json
+import shlex
 import subprocess
 
 import click
@@ -10,7 +11,7 @@ import pytest
 from vidgen_async.cli.app import app
 from vidgen_async.cli.terminal.exit_codes import EXIT_CODES
 
-from .conftest import ROOT, Stream, environment
+from .conftest import ROOT, VIDGEN, Stream, environment
 
 
 def commands(group: click.Group = app, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], click.Command]:
@@ -45,6 +46,71 @@ def test_every_help_has_an_example(helps):
         return any("vidgen " in line for line in out.splitlines() if line.startswith("    ") or "sandbox" in path)
 
     assert [path for path, out in helps.items() if not has_example(path, out)] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "same_as"),
+    [
+        ((), ("--help",)),
+        (("help",), ("--help",)),
+        (("help", "help"), ("--help",)),
+        (("help", "orders", "ls"), ("orders", "ls", "--help")),
+        (("help", "create"), ("create", "--help")),
+        (("version",), ("--version",)),
+        (("-V",), ("--version",)),
+        *(((path, *more), (path, "--help")) for path in ("orders", "cassette", "journal") for more in ((), ("help",))),
+        (("orders", "help", "show"), ("orders", "show", "--help")),
+    ],
+)
+def test_help_and_the_version_are_printed_as_text_however_they_are_asked_for(here, words, same_as):
+    code, out, err = here(*same_as)
+    assert (code, err) == (0, "")
+    assert here(*words) == (code, out, err)
+    assert len(out.splitlines()) > 10 or out.startswith("vidgen ")
+
+
+def test_the_help_of_an_unknown_command_is_wrong_usage(here):
+    for words in (("help", "fly"), ("help", "orders", "fly")):
+        code, out, err = here(*words)
+        assert (code, out) == (2, "")
+        assert "no such command 'fly'" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "proposal"),
+    [
+        (("create", "x", "--dry-run"), "Did you mean '--check'"),
+        (("create", "x", "-n"), "Did you mean '--check'"),
+        (("generate", "x", "--dry-run"), "Did you mean 'vidgen create … --check'"),
+        (("create", "x", "--seconds", "5"), "Did you mean '--duration'"),
+        (("create", "x", "--aspect-ratio", "1:1"), "Did you mean '--ratio'"),
+        (("create", "x", "--aspect_ratio", "1:1"), "Did you mean '--ratio'"),
+        (("generate", "x", "--image-urls", "http://h/a.png"), "Did you mean '--image'"),
+        (("create", "x", "--idempotency-key", "not-shown"), "Did you mean '--order-id'"),
+        (("account", "--verbose"), "Did you mean '--debug'"),
+        (("account", "-v"), "Did you mean '--debug'"),
+        (("account", "--dry-run"), "no such option '--dry-run'.\n"),
+        (("--debug", "account"), "options follow the command: vidgen COMMAND --debug"),
+        (("orders", "--state", "uncertain", "ls"), "options follow the command: vidgen orders COMMAND --state"),
+    ],
+)
+def test_an_option_that_has_another_name_here_is_refused_with_that_name(here, service, arguments, proposal):
+    code, out, err = here(*arguments)
+    assert (code, out) == (2, "")
+    assert proposal in err
+    assert service.creates == []
+
+
+def test_the_help_names_the_commands_without_json(helps):
+    without = {
+        " ".join(path)
+        for path, command in COMMANDS.items()
+        if not isinstance(command, click.Group) and not any("--json" in one.opts for one in command.params)
+    }
+    assert without == {"completion", "journal schema"}
+    assert "Every command accepts --json, except those that print a script (completion, journal schema)" in " ".join(
+        helps[()].split()
+    )
 
 
 def test_the_exit_codes_are_listed_once_and_those_of_cassettes_apart(helps):
@@ -97,8 +163,9 @@ def test_every_command_that_connects_to_the_service_has_the_same_options():
 
 
 def test_a_key_given_as_an_option_is_refused_without_showing_it(here, service):
-    for argument in ("--api-key=not-for-others", "--key=not-for-others"):
-        code, out, err = here("account", argument)
+    given = "--api-key=not-for-others", "--key=not-for-others"
+    for arguments in (("account", given[0]), ("account", given[1]), (given[0], "account")):
+        code, out, err = here(*arguments)
         assert (code, out) == (2, "")
         assert "the key cannot be passed as an option" in err
         assert "VIDGEN_API_KEY" in err
@@ -149,11 +216,44 @@ def test_completion_offers_the_stored_orders_newest_first(completed, here, data_
     assert completed("vidgen orders show ord", VIDGEN_JOURNAL="nonsense") == []
 
 
-def test_the_bash_script_is_valid(here, tmp_path):
-    script = tmp_path / "completion.bash"
-    script.write_text(here("completion", "bash")[1])
-    ran = subprocess.run(["bash", "-n", script], env=environment(None), check=False, capture_output=True)  # noqa: S603, S607 - bash is the one of the system
-    assert (ran.returncode, ran.stderr) == (0, b"")
+#: An order id may come from a user of the application. These would run a command, be expanded, or be cut.
+HOSTILE_IDS = (
+    "o-$(touch${IFS}made)", "o`touch made`", "o;touch made;", "o&touch made", "o>made", "o it's \"x\"", "o\\n", "o-*",
+    "o{a,b}", "o,comma,", "o~", "o!x", "o#x", "o:colon", "лодка 1",
+)  # fmt: skip
+
+#: Completes the words, and evaluates each word that would be inserted: bare, and inside quotation marks.
+PRESS_TAB = """
+source completion.bash
+COMP_WORDS=(vidgen orders show "") COMP_CWORD=3
+_vidgen_completion ./vidgen
+for word in "${COMPREPLY[@]}"; do
+    eval "printf '%s\\n' $word"
+    (eval "printf '%s\\n' \\"$word\\""; eval "printf '%s\\n' '$word'") > /dev/null 2>&1
+done
+"""
+
+
+@pytest.mark.slow
+def test_bash_inserts_order_ids_as_they_are_and_runs_nothing_in_them(here, service, data_home, tmp_path):
+    for order_id in (*HOSTILE_IDS, "--yes", "~root", "=ls"):
+        assert here("create", "x", "--model", "gen-2.0", "--no-validate", f"--order-id={order_id}")[0] == 0
+    (tmp_path / "vidgen").write_text(f'#!/bin/sh\nexec {shlex.join(VIDGEN)} "$@"\n')
+    (tmp_path / "vidgen").chmod(0o700)
+    (tmp_path / "completion.bash").write_text(here("completion", "bash")[1])
+    (tmp_path / "o-file").touch()
+    env = environment(service, XDG_DATA_HOME=str(data_home), LC_ALL="C.UTF-8")
+    ran = subprocess.run(  # noqa: S603 - it completes our own command
+        ["bash", "-c", PRESS_TAB],  # noqa: S607 - bash is the one of the system
+        env=env, cwd=tmp_path, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    assert ran.stderr == ""
+    assert sorted(ran.stdout.splitlines()) == sorted(HOSTILE_IDS)
+    assert not (tmp_path / "made").exists()
+
+
+def test_the_fish_script_does_not_cut_a_word_at_a_comma(here):
+    assert '(string split --max 1 "," $completion)' in here("completion", "fish")[1]
 
 
 def test_wrong_usage_with_json_is_an_object(here):

@@ -29,7 +29,7 @@ def run_app() -> int:
 
 
 @click.group(cls=OrderedGroup, exit_codes=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="vidgen", message="%(prog)s %(version)s")
+@click.version_option(__version__, "-V", "--version", prog_name="vidgen", message="%(prog)s %(version)s")
 def app() -> None:
     """Create videos with a paid video generation service, without ever paying for one twice by accident.
 
@@ -48,9 +48,9 @@ def app() -> None:
       vidgen wait TASK -o a.mp4                wait, and save
       vidgen orders ls                         your orders
 
-    Every command accepts --json: stdout has one JSON document, or one per line where there may be several. stderr has
-    {"order": …} and {"task": …} as soon as they are known, and an error as {"error": {"kind", "message", "exit_code",
-    "hint", …}}. NO_COLOR turns colours off.
+    Every command accepts --json, except those that print a script (completion, journal schema): stdout has one JSON
+    document, or one per line where there may be several. stderr has {"order": …} and {"task": …} as soon as they are
+    known, and an error as {"error": {"kind", "message", "exit_code", "hint", …}}. NO_COLOR turns colours off.
     """
 
 

@@ -160,8 +160,9 @@ def connection_options(*, orders: bool = False, stored_tasks: bool = False, poll
 
 
 def order_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The newest orders in the journal whose id begins with ``incomplete``; none if it cannot be read. A shell could
-    not insert an id that is not printable."""
+    """The newest orders in the journal whose id begins with ``incomplete``; none if it cannot be read. Not offered are
+    ids that a shell could not insert, since they are not printable, and those that the command would take for an
+    option or that a shell may expand."""
     import asyncio  # noqa: PLC0415 - as below
 
     from vidgen_async.cli.service_connection import open_journal, parse_base_url  # noqa: PLC0415 - help needs no client
@@ -181,7 +182,7 @@ async def _list_ids(journal: "Journal", service: str, account: str, beginning: s
     finally:
         await journal.aclose()
     ids = [order.order_id for order in orders if order.order_id.startswith(beginning)]
-    return [order_id for order_id in ids if order_id.isprintable()][:MAX_OFFERED]
+    return [one for one in ids if one.isprintable() and not one.startswith(("-", "~", "="))][:MAX_OFFERED]
 
 
 class OrderedGroup(click.Group):
@@ -190,6 +191,15 @@ class OrderedGroup(click.Group):
     def __init__(self, *args: Any, exit_codes: Sequence[tuple[str, str]] = (), **more: Any) -> None:
         super().__init__(*args, **more)
         self._exit_codes = exit_codes
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """``help COMMAND`` is ``COMMAND --help``, and no arguments are ``--help``: for these, newer releases of click
+        raise an error whose message is the help."""
+        words = {"help": "--help"} | ({} if ctx.parent else {"version": "--version"})
+        args = args or ["help"]
+        while args[0] in words:
+            args = [*args[1:], words[args[0]]]
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
