@@ -185,6 +185,42 @@ def test_wrong_usage_is_exit_code_2_and_names_the_mistake(here):
         assert words in err
 
 
+def test_no_text_in_another_encoding_than_that_of_the_locale_is_sent_or_stored(here, service, data_home, monkeypatch):
+    monkeypatch.setenv("LC_ALL", "C")
+    text = os.fsdecode("Лодка".encode("cp1251"))  # as Python reads arguments
+    boat = ("create", "x", "--model", "gen-2.0")
+    for arguments in (
+        ("create", text, "--model", "gen-2.0"),
+        *((*boat, option, text) for option in ("--model", "--mode", "--order-id", "--account", "--image-id")),
+        (*boat, "--field", f'style="{text}"'),
+        (*boat, "--image", f"http://h.test/{text}.png"),
+        ("upload", f"http://h.test/{text}.png"),
+        ("models", text),
+        ("get", text),
+        ("wait", "task_1", text),
+        ("download", text, "-o", "a.mp4"),
+        ("orders", "show", text),
+        ("orders", "adopt", "order-1", text),
+        ("orders", "abandon", "order-1", "--reason", text),
+        ("orders", "abandon", "order-1", "--reason", "x", "--by", text),
+    ):
+        code, out, err = here(*arguments)
+        assert (code, out) == (2, ""), arguments
+        assert "which the locale (LC_ALL=C) requires" in err, arguments
+    code, _, err = here("watch", "-", stdin=text)
+    assert (code, "which the locale (LC_ALL=C) requires" in err) == (2, True)
+    assert service.creates == []
+    assert list(data_home.iterdir()) == []
+
+
+def test_a_path_in_any_encoding_is_used(here, tmp_path):
+    name = os.fsdecode(b"\xcb\xee\xe4")
+    (tmp_path / f"{name}.txt").write_text("A paper boat")
+    code, _, err = here(*BOAT[:1], "--prompt-file", f"{name}.txt", *BOAT[2:], "-o", f"{name}.mp4")
+    assert code == 0, err
+    assert (tmp_path / f"{name}.mp4").stat().st_size > 10_000
+
+
 def test_a_closed_output_pipe_is_reported_in_one_line(run_here, in_service):
     ours, theirs = os.pipe()
     os.close(ours)

@@ -13,7 +13,7 @@ import pytest
 from tests.signals import accept_signals
 from vidgen_async.sandbox import Fault
 
-from .conftest import BOAT, environment, run_on_a_terminal, text_of
+from .conftest import BOAT, VIDGEN, environment, run_on_a_terminal, text_of
 
 
 @pytest.mark.slow
@@ -218,3 +218,23 @@ def test_a_closed_output_pipe_is_reported_in_one_line(vidgen, here, service):
     err = command.process.stderr.read()
     assert command.process.wait(20) == 1
     assert err == "error: the output pipe was closed by its reader.\n"
+
+
+@pytest.mark.slow
+def test_text_that_the_locale_cannot_represent_is_refused_and_the_locale_is_named(service, tmp_path):
+    env = environment(service, PYTHONUTF8="0", PYTHONCOERCECLOCALE="0", LANG="C")
+    ran = [
+        subprocess.run(  # noqa: S603 - our own command
+            [*VIDGEN, "create", prompt, "--model", "gen-2.0", "--journal", "memory:"],
+            env=env, cwd=tmp_path, check=False, capture_output=True, text=True, input="Лодка",
+        )
+        for prompt in ("Лодка", "-")
+    ]  # fmt: skip
+    advice = "set LC_ALL to the locale of the text, such as C.UTF-8"
+    why = f"it is not ASCII text, which the locale (LANG=C) requires; {advice}."
+    assert [one.returncode for one in ran] == [2, 2]
+    assert [one.stderr.splitlines()[0] for one in ran] == [
+        f"error: invalid value for '[PROMPT]': {why}",
+        f"error: cannot read the prompt from stdin: {why}",
+    ]
+    assert service.creates == []

@@ -1,7 +1,9 @@
 """The values of single options."""
 
 import json
+import os
 import re
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -23,6 +25,10 @@ OPTION_OF = {
     "audio_urls": "--audio-url",
 }
 
+#: The variables that name the locale; the first that is set counts.
+LOCALE = ("LC_ALL", "LC_CTYPE", "LANG")
+#: Options whose values are paths, or may be: their bytes are used as they are, in any encoding.
+PATHS = ("output", "prompt_file", "journal")
 
 _AGE = re.compile(r"(\d{1,5})(s|min|m|h|d|w)")
 _UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -45,9 +51,33 @@ def is_url(image: str) -> bool:
     return image.lower().startswith(("http://", "https://"))
 
 
+def problem_of_text(text: str) -> str | None:
+    """Why this is no text in the encoding of the locale, of which Python then keeps the bytes; None if it is."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        found = next((f"{name}={os.environ[name]}" for name in LOCALE if os.environ.get(name)), "no LANG is set")
+        encoding = sys.getfilesystemencoding().upper()
+        advice = "set LC_ALL to the locale of the text, such as C.UTF-8"
+        return f"it is not {encoding} text, which the locale ({found}) requires; {advice}"
+    return None
+
+
+def check_texts(ctx: click.Context) -> None:
+    """Refuse values that are not in the encoding of the locale, except paths."""
+    for param in ctx.command.params:
+        value = ctx.params.get(str(param.name))
+        if param.type is not click.STRING or param.name in PATHS or not value:
+            continue
+        if problem := problem_of_text(value if isinstance(value, str) else " ".join(value)):
+            raise click.BadParameter(problem, ctx, param)
+
+
 def read_field(text: str) -> tuple[str, object]:
     """Parse ``NAME=JSON``, a field of the request that has no option of its own."""
     name, has_value, value = text.partition("=")
+    if problem := problem_of_text(text):
+        raise click.BadParameter(problem)
     if not has_value or not name.isidentifier():
         raise click.BadParameter("a field has the form NAME=JSON, such as seed=7 or style='\"flat\"'")
     if name in OPTION_OF:
@@ -74,6 +104,8 @@ def check_image(text: str) -> str:
         is_usable = is_url(text) or Path(text).is_file()
     except OSError as error:  # usually a name that is too long
         raise click.BadParameter(f"cannot read the file {text}: {error.strerror or error}") from error
+    if is_url(text) and (problem := problem_of_text(text)):
+        raise click.BadParameter(problem)
     if not is_usable:
         raise click.BadParameter(f"there is no such file: {text}")
     return text

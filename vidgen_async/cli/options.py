@@ -12,7 +12,7 @@ import click
 from attrs import fields_dict
 
 from vidgen_async.cli.interrupts import exit_at_interrupts
-from vidgen_async.cli.option_values import Number, WholeNumber, check_image, read_field
+from vidgen_async.cli.option_values import Number, WholeNumber, check_image, check_texts, problem_of_text, read_field
 from vidgen_async.cli.settings import DEFAULT_ACCOUNT, Access, Settings
 from vidgen_async.errors import ConfigurationError, VidgenError
 from vidgen_async.types.limits import ONE_DAY
@@ -146,6 +146,7 @@ def connection_options(*, orders: bool = False, stored_tasks: bool = False, poll
     def decorate(command: F) -> F:
         @functools.wraps(command)
         def with_settings(**values: Any) -> Any:
+            check_texts(click.get_current_context())
             settings = Settings(**{name: values.pop(name) for name in fields_dict(Settings) if name in values})
             if settings.is_sandbox:  # which has all of these itself
                 for option in {"--base-url", "--account", "--journal"}.intersection(settings.connection[::2]):
@@ -283,7 +284,10 @@ def _read(source: str) -> str:
     """The text of a file, or of stdin for ``-``."""
     place = "stdin" if source == "-" else source
     try:
-        return sys.stdin.read() if source == "-" else Path(source).read_text("utf-8")
+        text = sys.stdin.read() if source == "-" else Path(source).read_text("utf-8")
+        problem = problem_of_text(text)
+        if problem is None:
+            return text
     except UnicodeDecodeError as error:
         problem = f"it is not {error.encoding.upper()} text"
     except (OSError, ValueError) as error:  # a ValueError: a name with a null character
