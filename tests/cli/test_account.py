@@ -100,9 +100,23 @@ def test_the_account_is_shown_with_all_its_fields(here):
     assert (code, err) == (0, "")
     facts = dict(line.split(": ", 1) for line in out.splitlines())
     assert facts["account at the service"].strip() == "account-1"
-    assert int(facts["balance"]) == int(facts["credits"])
+    assert list(facts) == ["balance", "account at the service"]  # credits is the balance
     document = json.loads(here("account", "--json")[1])
     assert document["balance"] == document["extra"]["credits"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [
+        ({"credits": 1234567, "plan": "pro"}, ["balance: 1234567", "plan:    pro"]),
+        ({"balance": "12.50", "credits": 3}, ["balance: 12.50", "credits: 3"]),
+        ({"balance": None, "credits": 3}, ["balance:                3", "balance at the service: —"]),
+        ({"wallet": {"points": 5}}, ["balance: unknown", 'wallet:  {"points": 5}']),
+    ],
+)
+def test_the_balance_is_shown_once_and_as_the_service_sent_it(here, service, answer, shown):
+    service.add_fault("account.get", Fault.status(200, body=json.dumps(answer).encode()))
+    assert here("account")[1].splitlines() == shown
 
 
 def test_a_rejected_key_is_exit_code_4_and_names_the_variable(here, monkeypatch):

@@ -20,7 +20,7 @@ from vidgen_async.cli.service_connection import journal_file
 from vidgen_async.cli.terminal.order_views import orders_table
 from vidgen_async.cli.terminal.result_output import show_on_terminal
 from vidgen_async.sandbox import Fault
-from vidgen_async.types.orders import Attempt, Order, OrderRef
+from vidgen_async.types.orders import Attempt, AttemptOutcome, Evidence, Order, OrderRef
 
 from .conftest import text_of
 
@@ -122,16 +122,21 @@ def test_the_list_has_the_model_and_the_points_of_a_task_that_ended(here, servic
     assert line.split()[4:6] == ["gen-2.0", "20"]
 
 
-def test_with_uuids_the_list_is_a_table_at_80_columns(here, terminal, service):
+@pytest.mark.parametrize("ids", [[str(uuid.UUID(int=number)) for number in range(4)], ["order-1187", "b", "c", "d"]])
+def test_at_80_columns_the_list_shows_task_cause_and_attempts_of_every_order(here, terminal, service, ids):
     service.add_fault("videos.create", Fault.close_after_body(), times=2)
-    ids = [str(uuid.UUID(int=number)) for number in range(4)]
     for order_id in ids:
         here(*BOAT, order_id)
-    for options in ((), ("--state", "uncertain")):
-        lines = text_of(terminal("orders", "ls", *options)[1])
-        assert lines[0].split() == ["order", "state", "age", "model", "cause"]
-        assert max(map(len, lines)) <= 80
-        assert [line.split()[0] for line in lines if line[:8] == ids[0][:8]] == ids[: 2 if options else 4]
+    lines = text_of(terminal("orders", "ls")[1])
+    assert "attempts" in lines[0].split()
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[0] for line in lines if line[:1] != " "][1:] == ids
+    starts = [number for number, line in enumerate(lines) if line.split()[0] in ids]
+    shown = [" ".join(lines[start:end]) for start, end in zip(starts, [*starts[1:], None], strict=True)]
+    assert ["closed the connection without a response" in text for text in shown] == [True, True, False, False]
+    assert [create.task_id in text for create, text in zip(service.creates[2:], shown[2:], strict=True)] == [True, True]
+    assert all("gen-2.0" in text for text in shown)
+    assert "too narrow" not in " ".join(lines)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +153,15 @@ def test_an_order_whose_process_ended_takes_one_line_at_80_columns(after, cause)
     head, line = console.file.getvalue().splitlines()
     assert head.split() == ["order", "state", "age", "model", "attempts", "cause"]
     assert line.rstrip().endswith(cause)
+
+
+def test_the_list_shows_possible_tasks_of_an_uncertain_order_as_a_question():
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    ref = OrderRef(service="https://h", account="a", order_id="order-1187")
+    order = Order(ref=ref, idempotency_key="k", body=b'{"model": "gen-2.0"}', created_at=now)
+    evidence = Evidence(outcome=AttemptOutcome.UNCERTAIN, at=now, cause="no task id", candidates=("task_1", "task_2"))
+    order = order.with_attempt(Attempt(n=1, sent_at=now, deadline_at=now, evidence=evidence))
+    assert "task_1?, task_2?" in orders_table([order], now, "").rows[0]
 
 
 def test_the_list_fits_the_terminal(terminal, mixed):

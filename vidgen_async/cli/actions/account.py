@@ -12,10 +12,10 @@ from vidgen_async.cli.terminal.result_output import Facts, Table, facts_of
 from vidgen_async.errors import InvalidRequestError
 from vidgen_async.redaction.messages import hide_secrets
 from vidgen_async.service.validation import MIN_IMAGES, problem_of_model
-from vidgen_async.types.resources import Catalog, CatalogModel, ReferenceAsset
+from vidgen_async.types.resources import BALANCE_NAMES, Account, Catalog, CatalogModel, ReferenceAsset
 
-#: Other names for fields of the account: elsewhere, "account" is that of --account.
-_LABELS = {"account": "account at the service"}
+#: Other names for fields of the account: "account" is that of --account, and "balance" the field that is read as one.
+_LABELS = {"account": "account at the service", "balance": "balance at the service"}
 
 
 def models(settings: Settings, model: str | None, with_all: bool) -> int:
@@ -37,9 +37,10 @@ def account(settings: Settings) -> int:
 
     async def work(run: CommandRun) -> None:
         found = await run.client.account.get()
-        balance = "unknown" if found.balance is None else f"{found.balance:g}"
-        facts = {"balance": balance} | {_LABELS.get(name, name): show_value(found.extra[name]) for name in found.extra}
-        run.screen.show(Facts(tuple(facts.items())), found.to_dict())
+        fields = {_LABELS.get(name, name): show_value(value) for name, value in found.extra.items()}
+        shown_as = [name for name in BALANCE_NAMES if Account(extra={name: found.extra.get(name)}).balance is not None]
+        balance = fields.pop(_LABELS.get(shown_as[0], shown_as[0])) if shown_as else "unknown"
+        run.screen.show(Facts((("balance", balance), *fields.items())), found.to_dict())
 
     return run_query(settings, work)
 

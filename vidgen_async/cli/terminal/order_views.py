@@ -43,7 +43,8 @@ def orders_table(
         names=("order", "state", "age", "model", "points", "attempts", "task", "cause"),
         numbers=("age", "points", "attempts"),
         long=("cause",),
-        optional=("attempts", "task", "cause", "model", "points"),
+        optional=("cause", "points", "model", "task", "attempts"),
+        shows_omitted=True,
         rows=tuple(
             (
                 order.order_id,
@@ -52,7 +53,7 @@ def orders_table(
                 read_request(order.body).model,
                 _points(order),
                 str(len(order.attempts)),
-                ", ".join(order.task_ids) or "—",
+                _tasks(order) or "—",
                 _cause(order),
             )
             for order in found
@@ -68,6 +69,12 @@ def _points(order: Order) -> str:
     """The cost of its tasks, as far as they were seen to end."""
     known = [result.points for result in order.results if result.points is not None]
     return str(sum(known)) if known else "—"
+
+
+def _tasks(order: Order) -> str:
+    """Its tasks; if there are none, those that the answer to an unclear attempt may name."""
+    found = [f"{name}?" for attempt in order.unclear if attempt.evidence for name in attempt.evidence.candidates]
+    return ", ".join(order.task_ids or dict.fromkeys(found))
 
 
 def _cause(order: Order) -> str:

@@ -51,6 +51,8 @@ class Table:
     """The columns that may be wrapped."""
     optional: Sequence[str] = field(default=(), converter=_clean_all)
     """The columns that a terminal omits if they have no values, or if it is too narrow for all, in this sequence."""
+    shows_omitted: bool = False
+    """Below each row of a terminal that is too narrow for all columns, show the values of the omitted ones."""
     empty: str = field(default="none", converter=clean)
     notes: tuple[str, ...] = field(default=(), converter=_clean_all)
     command: str = field(default="", converter=clean)
@@ -102,8 +104,9 @@ def show_on_terminal(view: View, console: Console | None = None) -> None:
             for line in _paragraphs(view, console.width):
                 console.print(line, soft_wrap=True)
         else:
-            console.print(_rich_table(layout))
-        hidden = [] if layout is None else layout.hidden
+            for table in _rich_tables(view, layout, console.width):
+                console.print(table, soft_wrap=isinstance(table, Text))
+        hidden = [] if layout is None or view.shows_omitted else layout.hidden
         narrow = (f"The terminal is too narrow for: {', '.join(hidden)}.",) if hidden else ()
         for note in (*narrow, *view.notes):
             console.print(Text(wrap(note, console.width), style="dim"), soft_wrap=True)
@@ -182,29 +185,47 @@ def _fit(table: Table, heads: Sequence[str], space: int, width: int) -> Sequence
     return widths
 
 
-def _rich_table(layout: _Layout) -> RichTable:
-    made = RichTable(box=None, pad_edge=False, header_style="bold", padding=(0, layout.space, 0, 0))
+def _rich_tables(view: Table, layout: _Layout, width: int) -> Iterator[RichTable | Text]:
+    """The whole table; or each row as one of the same widths, and below it the values of the omitted columns."""
+    if not (view.shows_omitted and layout.hidden):
+        yield _rich_table(layout, layout.table.rows)
+        return
+    below = view.without(layout.table.names)
+    for at, (row, more) in enumerate(zip(layout.table.rows, below.rows, strict=True)):
+        yield _rich_table(layout, [row], has_head=at == 0)
+        yield from _facts(below.names, ["" if cell == "—" else cell for cell in more], width)
+
+
+def _rich_table(layout: _Layout, rows: Iterable[Sequence[str]], *, has_head: bool = True) -> RichTable:
+    padding = (0, layout.space, 0, 0)
+    made = RichTable(box=None, pad_edge=False, header_style="bold", padding=padding, show_header=has_head)
     for name, head, width in zip(layout.table.names, layout.heads, layout.widths, strict=True):
         justify: JustifyMethod = "right" if name in layout.table.numbers else "left"
         made.add_column(Text(head), justify=justify, vertical="top", width=width)
-    for row in layout.table.rows:
+    for row in rows:
         made.add_row(*map(styled, row))
     return made
 
 
 def _paragraphs(table: Table, width: int) -> Iterator[Text]:
-    """Each row as a paragraph below its first cell; a fact is on one line if possible."""
+    """Each row as a paragraph below its first cell."""
     for row in table.rows:
         yield Text(row[0], style="bold")
-        line = Text()
-        for name, cell in zip(table.names[1:], row[1:], strict=True):
-            if not cell:
-                continue
-            fact = Text.assemble((name and f"{name} ", "dim"), styled(cell))
-            if line and line.cell_len + fact.cell_len + 4 > width:
-                yield _indented(line, width)
-                line = Text()
-            line = Text("  ").join((line, fact)) if line else fact
+        yield from _facts(table.names[1:], row[1:], width)
+
+
+def _facts(names: Iterable[str], cells: Iterable[str], width: int) -> Iterator[Text]:
+    """Indented lines of names with their values; a fact is on one line if possible."""
+    line = Text()
+    for name, cell in zip(names, cells, strict=True):
+        if not cell:
+            continue
+        fact = Text.assemble((name and f"{name} ", "dim"), styled(cell))
+        if line and line.cell_len + fact.cell_len + 4 > width:
+            yield _indented(line, width)
+            line = Text()
+        line = Text("  ").join((line, fact)) if line else fact
+    if line:
         yield _indented(line, width)
 
 
