@@ -347,3 +347,99 @@ def test_html_instead_of_a_video_is_exit_code_7(here, service, order):
     code, _, err = here("download", task_id, "-o", "boat.mp4", "--json")
     assert code == 7
     assert json.loads(err.splitlines()[-1])["error"]["kind"] == "not_video"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("get",), ("wait", *FAST), ("wait", *FAST, "-o", "out/"), ("watch", *FAST), ("download", "-o", "out/")],
+)
+def test_an_order_id_of_the_journal_names_its_task(here, service, order, tmp_path, command):
+    task_id, other = order("A boat", "--order-id", "order-1187"), order()
+    here("wait", task_id, *FAST)
+    code, out, err = here(*command, "order-1187")
+    assert (code, task_id in out + err) == (0, True), err
+    assert list(tmp_path.rglob("*.mp4")) == ([tmp_path / "out" / f"{task_id}.mp4"] if "-o" in command else [])
+    if command[0] in ("wait", "watch"):
+        more = [word.replace("out/", "more/") for word in command]
+        code, out, err = here(*more, other, "order-1187", task_id)
+        assert (code, task_id in out, other in out) == (0, True, True), err
+        assert len(list(tmp_path.rglob("more/*.mp4"))) == (2 if "-o" in command else 0)
+
+
+@pytest.mark.parametrize("options", [(), ("--journal", "sqlite:///orders.db")])
+def test_an_interrupted_watch_of_an_order_id_shows_how_to_resume_it(here, service, order, options):
+    service.set_speed(0)
+    task_id = order("A boat", "--order-id", "order-1187", *options)
+    code, _, err = here("watch", "order-1187", *options, *FAST, when={"queued": interrupt})
+    proposed = shlex.split(err.splitlines()[-1])
+    assert (code, proposed[:2]) == (130, ["vidgen", "watch"])
+    assert (task_id in proposed) is (not options)
+    service.set_speed(1000)
+    assert task_id in here(*proposed[1:])[1]
+
+
+def test_an_order_id_is_looked_up_for_its_account_and_in_the_named_journal(here, order, tmp_path):
+    task_id = order("A boat", "--order-id", "mine", "--account", "shop", "--journal", "sqlite:///orders.db")
+    named = ("--account", "shop", "--journal", "sqlite:///orders.db")
+    assert here("get", "mine", *named)[1].startswith(f"task:    {task_id}\n")
+    for options in ((), named[:2], named[2:]):
+        code, _, err = here("get", "mine", *options)
+        assert (code, "404" in err) == (1, True), err
+
+
+def test_an_id_that_is_an_order_and_a_task_is_refused_with_both_named(here, service, order):
+    foreign = order()
+    task_id = order("Another boat", "--order-id", foreign)
+    for command in (("get",), ("wait", *FAST), ("wait", "task_1", *FAST), ("watch",), ("download", "-o", "a.mp4")):
+        code, out, err = here(*command, foreign)
+        assert (code, out) == (2, "")
+        assert (
+            f"'{foreign}' is an order in the journal, with the task '{task_id}', and also a task of the service" in err
+        )
+    assert here("get", task_id)[1].startswith(f"task:    {task_id}\n")
+    assert here("get", foreign, "--journal", "memory:")[1].startswith(f"task:    {foreign}\n")
+
+
+def test_an_order_that_adopted_the_task_with_its_own_id_is_not_ambiguous(here, service, order):
+    task_id = order()
+    service.add_fault("videos.create", Fault.close_after_body())
+    create = ("create", "A paper boat", "--model", "gen-2.0", "--no-validate", "--order-id", task_id)
+    assert here(*create, "--journal", "sqlite:///b")[0] == 5
+    assert here("orders", "adopt", task_id, task_id, "--journal", "sqlite:///b")[0] == 0
+    assert here("get", task_id, "--journal", "sqlite:///b")[0] == 0
+
+
+def test_an_order_without_a_task_is_refused_with_what_to_do(here, service):
+    create = ("create", "x", "--model", "gen-2.0", "--no-validate", "--order-id")
+    service.add_fault("videos.create", Fault.close_after_body())
+    assert here(*create, "unclear")[0] == 5
+    service.add_fault("videos.create", Fault.status(402))
+    assert here(*create, "refused")[0] == 4
+    for command in (
+        ("get",),
+        ("wait", *FAST, "-o", "a.mp4"),
+        ("wait", "task_1", *FAST),
+        ("watch",),
+        ("download", "-o", "a.mp4"),
+    ):
+        code, out, err = here(*command, "unclear")
+        assert (code, out) == (5, "")
+        assert "it is unknown whether the service accepted order 'unclear'" in err
+        assert "  vidgen orders adopt unclear TASK_ID\n" in err
+        code, out, err = here(*command, "refused")
+        assert (code, out) == (2, "")
+        assert "order 'refused' cannot be used in place of its task: it is rejected" in err
+        resume = "vidgen generate --resume refused -o a.mp4" if "-o" in command else "vidgen orders resume refused"
+        assert f"hint: to send the order:\n  {resume}" in err
+    assert len(service.creates) == 2
+
+
+def test_a_task_is_read_without_a_journal_that_cannot_be_read(here, order, data_home, monkeypatch):
+    task_id = order()
+    (data_home / "vidgen" / "orders.db").write_bytes(b"no journal" * 1000)
+    for where in ("", "postgresql://h.test:1/x?port=nonsense", "sqlite:///missing/orders.db"):
+        monkeypatch.setenv("VIDGEN_JOURNAL", where)
+        code, out, err = here("get", task_id)
+        assert (code, out.startswith(f"task:    {task_id}\n")) == (0, True), err
+        assert ("warning: no order ids are looked up, only task ids: " in err) is ("missing" not in where)
+    assert here("get", task_id, "--journal", "sqlite:///missing/orders.db")[0] == 2

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import ExitStack, aclosing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +15,9 @@ from attrs import evolve, frozen
 
 from vidgen_async.cli.request_options import RequestOptions, choose_model
 from vidgen_async.cli.run_state import RunState, Stage
+from vidgen_async.cli.service_connection import find_orders
+from vidgen_async.cli.settings import Settings
+from vidgen_async.cli.terminal.exit_reports import NoTaskError
 from vidgen_async.cli.terminal.file_copy import copy_to_stdout
 from vidgen_async.cli.terminal.formatting import moment, seconds, show_value, size
 from vidgen_async.cli.terminal.json_documents import task_document
@@ -23,8 +26,11 @@ from vidgen_async.client import Client
 from vidgen_async.client.saving import file_name
 from vidgen_async.errors import (
     AuthenticationError,
+    BadRequestError,
     ConnectError,
     DownloadError,
+    InvalidRequestError,
+    NotFoundError,
     OrderStateError,
     ServiceError,
     TransportError,
@@ -34,8 +40,9 @@ from vidgen_async.journal import Journal
 from vidgen_async.journal.sql.journal import SqlJournal
 from vidgen_async.media.download import check_target
 from vidgen_async.orders import KEY_LIFETIME
-from vidgen_async.orders.error_messages import check_age, check_attempt, check_reason, wrong_state
+from vidgen_async.orders.error_messages import check_age, check_attempt, check_reason, uncertain, wrong_state
 from vidgen_async.service.catalog import RequestCheck
+from vidgen_async.service.endpoints import checked_task_id
 from vidgen_async.service.request_body import read_request
 from vidgen_async.service.validation import refuse
 from vidgen_async.types.orders import SENDABLE, Order, OrderState
@@ -185,6 +192,55 @@ class CommandRun:
             message = f"there is no order {order_id!r} {self.state.journal_place}; the service may still have it"
             raise OrderStateError(message, order_id=order_id)
         return order
+
+    async def find_tasks(self, settings: Settings, names: Sequence[str]) -> dict[str, str | None]:
+        """Return the ids of tasks, with those of their orders where these are named. A name is the id of either.
+
+        Raises:
+            InvalidRequestError: A name is no id, or is that of an order and of a task.
+            NoTaskError, UncertainCreateError: The order has no task.
+        """
+        stage, self.state.stage = self.state.stage, Stage.JOURNAL
+        orders = await find_orders(settings, names, self.screen)
+        tasks: dict[str, str | None] = {}
+        for name in names:
+            order = orders.get(name)
+            task_id = checked_task_id(name) if order is None else await self._task_of(order)
+            tasks[task_id] = None if order is None else name
+        self.state.stage = stage
+        return tasks
+
+    async def find_task(self, settings: Settings, name: str) -> str:
+        """Return the id of the one task that this run is about, as :meth:`find_tasks` does."""
+        ((task_id, self.state.order_id),) = (await self.find_tasks(settings, [name])).items()
+        if self.state.order_id is not None:
+            self.screen.print_fact("task", task_id)
+        self.state.set_task(task_id)
+        return task_id
+
+    async def _task_of(self, order: Order) -> str:
+        order_id, receipt = order.order_id, order.receipt
+        if receipt is None:
+            self.state.load_order(order)
+            self.state.order_id, self.state.is_durable = order_id, True
+            if order.state in (OrderState.UNCERTAIN, OrderState.ABANDONED):
+                raise uncertain(order)
+            message = wrong_state(order, "used in place of its task").message
+            raise NoTaskError(message, order_id=order_id, state=order.state)
+        if order_id != receipt.task_id and await self._is_task(order_id):
+            message = (
+                f"{order_id!r} is an order in the journal, with the task {receipt.task_id!r}, and also a task of the "
+                f"service: use {receipt.task_id!r} for the task of the order; add --journal memory: for the other one"
+            )
+            raise InvalidRequestError(message, problems=[message])
+        return receipt.task_id
+
+    async def _is_task(self, task_id: str) -> bool:
+        try:
+            await self.client.videos.get(task_id)
+        except (NotFoundError, BadRequestError, InvalidRequestError):
+            return False
+        return True
 
     async def describe_other_accounts(self, account: str) -> str:
         """For an empty list of this account: which others have orders in the journal, here or at another service, up to

@@ -47,7 +47,7 @@ class Charge(Enum):
 
 @frozen
 class WatchResult:
-    """How many of the watched tasks finished, the ids of the unfinished ones that belong to no known order, and the
+    """How many of the watched tasks finished, the ids of the unfinished ones that --journal does not include, and the
     command that watches them."""
 
     finished: int

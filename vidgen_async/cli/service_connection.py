@@ -2,8 +2,9 @@
 
 import os
 import warnings
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,10 @@ from vidgen_async.cli.settings import Access, Settings
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.client import RECOMMENDED_INTERVAL, Client
 from vidgen_async.client.settings import checked_base_url
-from vidgen_async.errors import ConfigurationError
+from vidgen_async.errors import ConfigurationError, JournalError
 from vidgen_async.journal import Journal, MemoryJournal, SqliteJournal, journal_from
 from vidgen_async.transports.direct.proxies import EnvironmentProxies, is_on_this_machine
+from vidgen_async.types.orders import Order, OrderRef
 from vidgen_async.watcher.hooks import OnUpdate
 
 if TYPE_CHECKING:
@@ -99,7 +101,7 @@ def open_journal(text: str | None, orders: Access) -> tuple[Journal, str]:
     """Return the journal with this name, by default that of VIDGEN_JOURNAL or the user's own, and its place as text;
     ConfigurationError if a named one must exist and does not."""
     text = text or os.environ.get("VIDGEN_JOURNAL")
-    if not text and orders is Access.EXISTING and not journal_file().exists():
+    if not text and orders is not Access.NEW and not journal_file().exists():
         return MemoryJournal(), str(journal_file())
     journal = journal_from(text) if text else SqliteJournal(default_journal())
     if isinstance(journal, MemoryJournal):
@@ -108,9 +110,31 @@ def open_journal(text: str | None, orders: Access) -> tuple[Journal, str]:
         from vidgen_async.journal import PostgresJournal  # noqa: PLC0415 - it needs psycopg, which an extra installs
 
         return journal, journal.name if isinstance(journal, PostgresJournal) else ""
+    if orders is Access.LOOKUP and not os.path.lexists(journal.path):
+        return MemoryJournal(), str(journal.path)
     if orders is Access.EXISTING and not os.path.lexists(journal.path):
         raise ConfigurationError(f"there is no journal at {journal.path}")
     return journal, str(journal.path)
+
+
+async def find_orders(settings: Settings, ids: Iterable[str], screen: Screen) -> dict[str, Order]:
+    """Return the orders in the journal that have one of these ids. A journal that cannot be read is an error only if
+    --journal names it: tasks are read without one."""
+    try:
+        service = str(parse_base_url(settings.base_url).origin())
+        journal, _ = open_journal(settings.journal, Access.EXISTING if settings.journal else Access.LOOKUP)
+        try:
+            now = datetime.now(UTC)
+            refs = [OrderRef(service=service, account=settings.account, order_id=name) for name in ids]
+            found = [await journal.get(ref, now) for ref in refs if ref.order_id.isprintable()]
+        finally:
+            await journal.aclose()
+    except (ConfigurationError, JournalError) as error:
+        if settings.journal:
+            raise
+        screen.warn(f"no order ids are looked up, only task ids: {error.summary}")
+        return {}
+    return {order.order_id: order for order in found if order is not None}
 
 
 def journal_file() -> Path:

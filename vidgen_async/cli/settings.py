@@ -19,6 +19,8 @@ class Access(Enum):
     """What a command does with the journal."""
 
     NONE = auto()
+    LOOKUP = auto()
+    """It reads orders that are named in place of their tasks, if there is a journal."""
     EXISTING = auto()
     """It reads existing orders, or records decisions about them."""
     NEW = auto()

@@ -11,7 +11,8 @@ from attrs import evolve
 
 from vidgen_async.cli.command_runner import run_query, run_with_client
 from vidgen_async.cli.operations import CommandRun, Target, create_named_folder, task_lines
-from vidgen_async.cli.run_state import Charge, RunState, Stage, WatchResult
+from vidgen_async.cli.option_values import problem_of_text
+from vidgen_async.cli.run_state import RunState, Stage, WatchResult
 from vidgen_async.cli.settings import Access, Settings
 from vidgen_async.cli.terminal.exit_codes import Exit
 from vidgen_async.cli.terminal.exit_reports import TasksFailedError, download_unverified, exit_code
@@ -22,7 +23,6 @@ from vidgen_async.cli.watch.display import Updates
 from vidgen_async.cli.watch.display import watch as watch_all
 from vidgen_async.client.saving import file_name
 from vidgen_async.errors import UnverifiedVideoError, VidgenError
-from vidgen_async.service.endpoints import checked_task_id
 from vidgen_async.types.orders import OrderState, Shard
 from vidgen_async.types.serialization import kind_of
 from vidgen_async.watcher import Outcome
@@ -31,7 +31,9 @@ from vidgen_async.watcher import Outcome
 def get(settings: Settings, task_id: str) -> int:
 
     async def work(run: CommandRun) -> None:
-        task = await run.client.videos.get(task_id)
+        found = await run.find_tasks(settings, [task_id])
+        run.state.stage = Stage.QUERY
+        task = await run.client.videos.get(*found)
         run.screen.show(facts_of(task_lines(task)), task_document(task))
 
     return run_query(settings, work)
@@ -39,18 +41,18 @@ def get(settings: Settings, task_id: str) -> int:
 
 def wait(settings: Settings, task_ids: tuple[str, ...], output: str | None, force: bool) -> int:
     options = ("--force",) if force else ()
-    task_id, *others = dict.fromkeys(task_ids)
+    name, *others = task_ids = tuple(dict.fromkeys(task_ids))
     if others and output == "-":
         raise click.UsageError("-o - takes one task: the videos of several would follow each other.")
     if others:
         folder, run_state = None if output is None else Path(output), RunState(output=output, options=options)
         return run_with_client(
-            settings, run_state, lambda run: _wait_for_all(run, [task_id, *others], folder, may_replace=force)
+            settings, run_state, lambda run: _wait_for_all(run, settings, task_ids, folder, may_replace=force)
         )
-    target = None if output is None else Target.named(output, may_replace=force).of_task(task_id)
-    run_state = RunState(charge=Charge.TASK_EXISTS, task_id=task_id, output=output, options=options)
 
     async def work(run: CommandRun) -> None:
+        task_id = await run.find_task(settings, name)
+        target = None if output is None else Target.named(output, may_replace=force).of_task(task_id)
         if target is not None and output is not None:
             create_named_folder(output)
             await target.check()
@@ -58,7 +60,7 @@ def wait(settings: Settings, task_ids: tuple[str, ...], output: str | None, forc
         await run.check_reachable(task_id)
         await run.wait_and_save(task_id, target)
 
-    return run_with_client(settings, run_state, work)
+    return run_with_client(settings, RunState(output=output, options=options), work)
 
 
 def watch(settings: Settings, task_ids: tuple[str, ...], shard: Shard | None) -> int:
@@ -70,12 +72,12 @@ def watch(settings: Settings, task_ids: tuple[str, ...], shard: Shard | None) ->
         raise click.UsageError(f"--journal takes {allowed}: put task ids before it ({where!r}).")
     if shard is not None and where is None:
         raise click.UsageError("--shard is a share of the tasks in the journal: add --journal.")
-    named = [one for given in task_ids for one in (sys.stdin.read().split() if given == "-" else [given])]
+    named = [one for given in task_ids for one in (_read_names() if given == "-" else [given])]
     updates: Updates = asyncio.Queue()
     is_live = is_terminal(sys.stdout)
 
     async def work(run: CommandRun) -> None:
-        tasks: dict[str, str | None] = {checked_task_id(task_id): None for task_id in named}
+        tasks = await run.find_tasks(settings, named)
         if where is not None:
             tasks.update(await _unfinished_tasks(run, shard))
         if tasks:
@@ -101,21 +103,28 @@ def watch(settings: Settings, task_ids: tuple[str, ...], shard: Shard | None) ->
 
 
 def download(settings: Settings, task_id: str, output: str, force: bool, accept_unverified: bool) -> int:
-    target = Target.named(output, may_replace=force).of_task(task_id)
-    options = ("--force",) if force else ()
-    run_state = RunState(charge=Charge.TASK_EXISTS, task_id=task_id, output=output, options=options)
+    run_state = RunState(output=output, options=("--force",) if force else ())
 
     async def work(run: CommandRun) -> None:
+        found = await run.find_task(settings, task_id)
+        target = Target.named(output, may_replace=force).of_task(found)
         create_named_folder(output)
         await target.check()
         run.state.stage = Stage.QUERY
-        task = await run.client.videos.get(task_id)
+        task = await run.client.videos.get(found)
         run_state.status = task.status
         if task.status == "failed":
             Outcome.of(task).unwrap()
         await run.save(task, target, accept_unverified=accept_unverified)
 
     return run_with_client(settings, run_state, work)
+
+
+def _read_names() -> list[str]:
+    text = sys.stdin.read()
+    if problem := problem_of_text(text):
+        raise click.UsageError(f"cannot read task ids from stdin: {problem}")
+    return text.split()
 
 
 async def _unfinished_tasks(run: CommandRun, shard: Shard | None) -> dict[str, str | None]:
@@ -128,9 +137,12 @@ async def _unfinished_tasks(run: CommandRun, shard: Shard | None) -> dict[str, s
     return tasks
 
 
-async def _wait_for_all(run: CommandRun, task_ids: Sequence[str], folder: Path | None, *, may_replace: bool) -> None:
+async def _wait_for_all(
+    run: CommandRun, settings: Settings, names: Sequence[str], folder: Path | None, *, may_replace: bool
+) -> None:
     """Show each task when it finishes, and save its video if there is a directory; TasksFailedError if some failed."""
     targets: dict[str, Target] = {}
+    task_ids = [*await run.find_tasks(settings, names)]
     unfinished = list(task_ids)
     run.state.watch_result = WatchResult(0, len(task_ids), unfinished, "wait")
     if run.state.output is not None:

@@ -12,6 +12,7 @@ from vidgen_async.cli.terminal.exit_codes import Exit
 from vidgen_async.cli.terminal.standard_streams import OutputError
 from vidgen_async.orders.error_messages import NOT_AUTOMATIC
 from vidgen_async.service.codec import is_json_object
+from vidgen_async.types.orders import SENDABLE
 from vidgen_async.types.resources import ACTIVE_STATES
 from vidgen_async.types.serialization import kind_of
 from vidgen_async.watcher import CHECK_REFUND
@@ -23,6 +24,10 @@ class TasksFailedError(errors.VidgenError):
     def __init__(self, message: str = "", *, code: Exit = Exit.FAILED) -> None:
         super().__init__(message)
         self.code = code
+
+
+class NoTaskError(errors.OrderStateError):
+    """An order that was named in place of its task has none."""
 
 
 #: The first match counts.
@@ -142,6 +147,8 @@ def _explain_error(error: BaseException, run_state: RunState) -> Report:
         known = () if names_order else (_uncertain(run_state),)
         attempts = len(error.attempts) if isinstance(error, errors.CreateError) else 0
         return _decisions(" ".join((text, *known)), run_state, attempts)
+    if isinstance(error, NoTaskError) and error.state in SENDABLE:
+        return Report(text, (_resume_order(run_state),), "To send the order:")
     if run_state.stage is Stage.CREATE and run_state.is_durable and _is_retryable(error):
         return Report(text, (_resume_order(run_state),), "To retry the order:")
     if isinstance(error, errors.OrderConflictError) and run_state.is_durable:

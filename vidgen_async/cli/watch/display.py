@@ -64,7 +64,9 @@ async def watch(
         while not updates.empty():
             if (update := updates.get_nowait()) is not None:
                 progress.record(update, clock.wall())
-        unfinished = [row.task_id for row in progress.rows.values() if not row.is_finished and row.order_id is None]
+        in_journal = run.state.is_durable  # --journal, which the resuming command repeats
+        rows = [row for row in progress.rows.values() if not row.is_finished]
+        unfinished = [row.task_id for row in rows if row.order_id is None or not in_journal]
         run.state.watch_result = WatchResult(progress.finished, len(progress.rows), unfinished)
         if live is not None:
             run.screen.show(summary(progress, time.monotonic() - run.started_at))
