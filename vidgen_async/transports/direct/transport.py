@@ -197,7 +197,8 @@ class DirectTransport(Transport):
         here = (os.getpid(), asyncio.get_running_loop())
         if self._owner is None and not self._is_closed:
             self._owner = here
-            finalize(self, close_dropped, self._pools, *here)
+            # A process that ends closes its connections without a report, as those of prefork servers do.
+            finalize(self, close_dropped, self._pools, *here).atexit = False
         if self._owner is not None and self._owner[0] != here[0]:
             message = f"{request.op}: this process is a fork of the one that used the transport; make a new one there"
             raise ClientStateError(message)
