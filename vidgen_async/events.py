@@ -54,7 +54,7 @@ class Event(StrEnum):
     ORDER_READ_FAILED = "order.read_failed"
     """WARNING: a closing client could not read the order from the journal. ``order_id``, ``error``"""
     ORDERS_UNANSWERED = "orders.unanswered"
-    """WARNING: a client was closed with orders under way. ``count``"""
+    """WARNING: a client was closed with orders under way. ``count``, ``seconds``"""
     BALANCE_READ_FAILED = "balance.read_failed"
     """INFO: the balance after uncertain creates could not be read or written. ``count``, ``error``"""
     JOURNAL_CONNECTION_REFUSED = "journal.connection_refused"

@@ -47,7 +47,10 @@ async def test_silence_is_told_with_how_long_it_was_waited(orders, service):
 
     service.script[:] = [silent]
     error = await told(orders)
-    assert "after 120.0 s no complete answer was received (no complete answer came within 120 s)" in error.summary
+    assert (
+        "after 120.0 s no complete answer was received (no complete answer came within 120 s (Timeouts.create))"
+        in error.summary
+    )
 
 
 async def test_every_unclear_attempt_is_told(orders, service):

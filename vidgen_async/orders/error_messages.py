@@ -72,9 +72,7 @@ def _what_is_known(attempt: Attempt) -> str:
 def not_sent(order: Order, failure: BaseException | None, known: Iterable[str]) -> CreateError:
     """This send could not connect; an earlier attempt may be unclear all the same. ``known`` values are hidden: a
     transport of the user's own may say anything."""
-    cause = hide_secrets(str(failure), known)
-    if isinstance(failure, TimeoutError):
-        cause = "the create's time limit passed before the first byte was sent"
+    cause = hide_secrets(str(failure), known) or type(failure).__name__
     if is_unaccounted(order):
         message = (
             f"order {order.order_id!r} was not sent again: {cause}. The outcome of an earlier attempt is still "

@@ -8,9 +8,10 @@ from attrs import evolve
 
 from vidgen_async.errors import TransportError
 from vidgen_async.redaction.known_values import KnownValues
-from vidgen_async.redaction.messages import excerpt
+from vidgen_async.redaction.messages import excerpt, visible_headers
 from vidgen_async.service.codec import Answer, is_json_object, read_created_id, request_id_of
 from vidgen_async.service.endpoints import is_task_id
+from vidgen_async.service.refused_responses import split_response
 from vidgen_async.service.status_rules import outcome_of_answer, outcome_without_answer
 from vidgen_async.types.http import LONG_ANSWER, Delivery, retry_after
 from vidgen_async.types.limits import compute_retry_at
@@ -36,21 +37,30 @@ def evidence_of_answer(answer: Answer, *, is_complete: bool, at: datetime) -> Ev
 
 
 def evidence_without_answer(
-    delivery: Delivery, failure: BaseException | None, *, limit: float | None, at: datetime, known: KnownValues
+    delivery: Delivery, failure: BaseException | None, *, unparsed: bytes, at: datetime, known: KnownValues
 ) -> Evidence:
-    """The outcome of a send for which not even a status was received.
+    """The outcome of a send without a response that could be read.
 
     Args:
         failure: What ended the send.
-        limit: The create's time limit in seconds.
+        unparsed: What was received all the same. It proves nothing, whatever its status.
         known: Values that no text may show.
     """
-    if isinstance(failure, TransportError):
-        cause = excerpt(failure.message, known)
-    elif isinstance(failure, TimeoutError):
-        cause = "no complete answer came " + ("in time" if limit is None else f"within {limit:g} s")
+    if isinstance(failure, TransportError | TimeoutError):
+        cause = excerpt(str(failure), known) or "it timed out"
     elif isinstance(failure, asyncio.CancelledError | None):
         cause = "it was cancelled" + (" before the first byte" if delivery is Delivery.NOT_SENT else "")
     else:
         cause = f"{type(failure).__name__}: {excerpt(str(failure), known)}"
-    return Evidence(outcome=outcome_without_answer(delivery), at=at, cause=cause)
+    evidence = Evidence(outcome=outcome_without_answer(delivery), at=at, cause=cause)
+    if evidence.outcome is not AttemptOutcome.UNCERTAIN:
+        return evidence
+    status, headers, body = split_response(unparsed)
+    return evolve(
+        evidence,
+        status=status,
+        answered=status is not None,
+        headers=visible_headers(headers, known),
+        request_id=request_id_of(headers, known),
+        body=body,
+    )

@@ -63,6 +63,7 @@ from vidgen_async.service.candidates import find_candidates
 from vidgen_async.service.codec import Answer, is_json_object
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.error_responses import describe_outcome, recorded_refusal, rejected_error, service_error
+from vidgen_async.service.refused_responses import split_response
 from vidgen_async.service.request_body import is_same_request, prompt_of
 from vidgen_async.transports.base import Connection, Response, Transport
 from vidgen_async.types.http import (
@@ -159,6 +160,7 @@ class Create:
     key: Key | None = None
     """The API key that it is sent with, if a function returned it."""
     received: Received | None = None
+    connection: Connection | None = None
     ended_by: BaseException | None = None
     """The first exception in it."""
     cause: BaseException | None = None
@@ -446,12 +448,13 @@ class Sender:
         """
         while True:
             create.slots = await self._reserve_slot(create.ref)
-            create.attempt = create.received = create.ended_by = cancelled = None
+            create.attempt = create.received = create.connection = create.ended_by = cancelled = None
             try:
                 await within(self._clock, self._time_limit, partial(self._send, create))
-            except TimeoutError as passed:
+            except TimeoutError:
                 if isinstance(create.ended_by, asyncio.CancelledError | None):
-                    create.ended_by = passed
+                    limit = self._endpoints.timeouts.within("create")
+                    create.ended_by = TimeoutError(f"no complete answer came {limit}")
             except asyncio.CancelledError as closing:
                 cancelled = closing
             self._release_slot(create)
@@ -477,6 +480,7 @@ class Sender:
                     create.delivery = Delivery.NOT_SENT
                     with create.recording_end():
                         self._check_connection(connection)
+                        create.connection = connection
                         await self.settlement.complete(self._begin(create, self._pacing, _sendable(create.resend)))
                         _check_ready(connection)
                         create.delivery = Delivery.MAYBE_SENT
@@ -592,16 +596,15 @@ class Sender:
         """What the attempt is evidence of. A long answer is read in several turns of the event loop."""
         order, received, now = create.stored_order, create.received, self._clock.wall()
         known = KnownValues(self._secrets_of(order))
+        unparsed = b"" if create.connection is None else create.connection.unparsed
         if received is None:
             async with self._prepared(known):
                 create.cause = showable(create.ended_by, known)
-                return evidence_without_answer(
-                    create.delivery, create.ended_by, limit=self._time_limit, at=now, known=known
-                )
+                return evidence_without_answer(create.delivery, create.ended_by, unparsed=unparsed, at=now, known=known)
         request, is_complete = received.request, received.is_complete
         await self._yield_to_loop(received)
         body = bytes(received.body)
-        body = decode_body(body, received.headers) if is_complete else body
+        body = decode_body(body, received.headers) if is_complete else split_response(unparsed)[2] or body
         answer = Answer(
             request.op, received.status, received.headers, body, url=request.url, known=known, sent=order.body
         )
@@ -613,7 +616,9 @@ class Sender:
             return evidence
         async with self._prepared(known):
             create.cause = showable(create.ended_by, known)
-            evidence = evolve(evidence, cause=describe_outcome(answer, evidence.outcome, is_complete=is_complete))
+            failure = None if is_complete else create.ended_by
+            cause = describe_outcome(answer, evidence.outcome, is_complete=is_complete, failure=failure)
+            evidence = evolve(evidence, cause=cause)
             await self._yield_to_loop(received)
             if evidence.outcome is AttemptOutcome.REJECTED:
                 create.refusal = service_error(answer, origin=order.ref.service, wall=now)
@@ -698,8 +703,9 @@ class Sender:
             await within(self._clock, grace, lambda: asyncio.wait(workers))
         except TimeoutError:
             if unanswered := sum(not worker.done() for worker in workers):
-                message = "closed with %(count)d orders unanswered"
-                report(logger, logging.WARNING, Event.ORDERS_UNANSWERED, message, count=unanswered)
+                message = "closed after %(seconds)g s (grace) with %(count)d orders unanswered"
+                fields = {"count": unanswered, "seconds": grace}
+                report(logger, logging.WARNING, Event.ORDERS_UNANSWERED, message, **fields)
             await self._read_unanswered()
         finally:
             self.settlement.hurry()

@@ -1,13 +1,12 @@
 """The body of an answer as UTF-8, whatever its headers say of it: a receipt must not be lost by a wrong label."""
 
 import json
-import zlib
+from contextlib import suppress
 from typing import Any
 
-from vidgen_async.types.http import LONGEST_ANSWER, Headers
+from vidgen_async.transports.content_encoding import decompress
+from vidgen_async.types.http import Headers
 
-#: The formats that a Content-Encoding of gzip or deflate stands for in practice: gzip or zlib, and raw deflate.
-_WINDOWS = (zlib.MAX_WBITS | 32, -zlib.MAX_WBITS)
 #: Arrays and objects in values of the service are nested at most so deep.
 DEEPEST = 100
 
@@ -38,9 +37,8 @@ def _containers(outer: Any) -> list[Any]:
 def decode_body(body: bytes, headers: Headers) -> bytes:
     """The body without its compression and, where it is JSON in the charset that its headers name, as UTF-8. Where the
     headers are wrong, the body as it was received."""
-    encodings = headers.get("Content-Encoding", "").lower()
-    if "gzip" in encodings or "deflate" in encodings:
-        body = _decompress(body)
+    with suppress(ValueError):
+        body = decompress(body, headers)
     if _is_json(body):
         return body
     _, _, charset = headers.get("Content-Type", "").partition("charset=")
@@ -51,18 +49,6 @@ def decode_body(body: bytes, headers: Headers) -> bytes:
             continue
         if _is_json(decoded):
             return decoded
-    return body
-
-
-def _decompress(body: bytes) -> bytes:
-    for window in _WINDOWS:
-        decompressor = zlib.decompressobj(window)
-        try:
-            data = decompressor.decompress(body, LONGEST_ANSWER)
-        except zlib.error:
-            continue
-        if decompressor.eof:
-            return data
     return body
 
 

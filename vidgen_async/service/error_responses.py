@@ -202,13 +202,17 @@ def _without_markup(body: bytes) -> str:
     return _MARKUP.sub(" ", text) if "<" in text else text
 
 
-def describe_outcome(answer: Answer, outcome: AttemptOutcome, *, is_complete: bool = True) -> str:
-    """One sentence, without secrets, about the answer to a create, for the journal and for errors."""
+def describe_outcome(
+    answer: Answer, outcome: AttemptOutcome, *, is_complete: bool = True, failure: BaseException | None = None
+) -> str:
+    """One sentence, without secrets, about the answer to a create, for the journal and for errors. ``failure`` is what
+    ended an answer that is not complete."""
+    why = "" if failure is None else f" ({excerpt(str(failure), answer.known) or type(failure).__name__})"
     code, text = _code_and_text(answer)
     shown = f"{answer.status}" + (f" {code}" if code else "")
     if 200 <= answer.status < 300 and outcome is AttemptOutcome.UNCERTAIN:
         problem = "has no task id" if is_complete else "was cut short"
-        return f"the answer ({shown}) {problem}: {excerpt(answer.body, answer.known) or 'it is empty'}"
+        return f"the answer ({shown}) {problem}: {excerpt(answer.body, answer.known) or 'it is empty'}{why}"
     words = excerpt(text, answer.known)
-    cut_short = "" if is_complete else " (it was cut short)"
+    cut_short = "" if is_complete else f" (it was cut short{why})"
     return hide_secrets(f"the service answered {shown}" + (f": {words}" if words else ""), answer.known) + cut_short

@@ -18,7 +18,7 @@ import inspect
 import io
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from types import TracebackType
 from typing import Protocol, Self
@@ -83,6 +83,7 @@ class Connection:
     Args:
         send: Sends the request; what holds for :meth:`Transport.send` holds for it. It is called once at most.
         is_ready: Returns whether the request can still be sent; None: it always can.
+        unparsed: Returns what was received of a response that ``send`` could not return; None: that is not known.
         is_replay: The response is played back, and nothing is sent, whichever transports wrap this one.
     """
 
@@ -91,10 +92,12 @@ class Connection:
         send: Callable[[], Awaitable[Response]],
         *,
         is_ready: Callable[[], bool] | None = None,
+        unparsed: Callable[[], bytes] | None = None,
         is_replay: bool = False,
     ) -> None:
         self._send = send
         self._is_ready = is_ready
+        self._unparsed = unparsed
         self._is_used = False
         self.is_replay = is_replay
 
@@ -103,6 +106,14 @@ class Connection:
         """False if the service has closed the connection, or data was received on it: the request is then not sent, and
         another connection is made."""
         return self._is_ready is None or self._is_ready()
+
+    @property
+    def unparsed(self) -> bytes:
+        """What was received of a response that is not HTTP, or whose head is incomplete, at most 8 MiB of it. It is
+        evidence for an operator, also after the block; no id is read from it."""
+        with suppress(Exception):  # what is known of a create must be stored
+            return bytes(self._unparsed()) if self._unparsed is not None else b""
+        return b""
 
     async def send(self) -> Response:
         """Send the request; return when the status line and the headers have been received. From this call on it may
@@ -118,7 +129,8 @@ class Connection:
 
     def with_send(self, send: Callable[[], Awaitable[Response]]) -> "Connection":
         """Return this connection with another ``send``, which calls this one's."""
-        return Connection(send, is_ready=lambda: self.is_ready, is_replay=self.is_replay)
+        is_replay = self.is_replay
+        return Connection(send, is_ready=lambda: self.is_ready, unparsed=lambda: self.unparsed, is_replay=is_replay)
 
 
 class Transport(ABC):

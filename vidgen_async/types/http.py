@@ -110,6 +110,15 @@ class Timeouts:
             if seconds is not None and not seconds > 0:
                 raise ValueError(f"Timeouts.{name} must be a number of seconds above 0, or None: {seconds!r}")
 
+    def within(self, name: str) -> str:
+        """A limit with the setting that changes it, for messages: ``"within 60 s (Timeouts.read)"``."""
+        seconds: float | None = getattr(self, name)
+        return "in time" if seconds is None else f"within {seconds:g} s ({self.setting_of(name)})"
+
+    def setting_of(self, name: str) -> str:
+        """The setting that changes the limit."""
+        return f"Timeouts.{name}"
+
 
 @frozen(kw_only=True)
 class Request:

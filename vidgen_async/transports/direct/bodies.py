@@ -1,6 +1,7 @@
 """The body of a request while it is sent, and the body of a response while it is received."""
 
 import asyncio
+import io
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -13,9 +14,18 @@ from yarl import URL
 
 from vidgen_async.errors import BodyError
 from vidgen_async.transports.base import BaseResponse, Chunks
+from vidgen_async.transports.content_encoding import decompress
 from vidgen_async.transports.direct.connections import PlainResponse
-from vidgen_async.transports.direct.failures import reason, secrets_of, showable, where, within
-from vidgen_async.types.http import CHUNK, Body, Request
+from vidgen_async.transports.direct.failures import (
+    is_pause,
+    is_time_limit,
+    limit_of,
+    reason,
+    secrets_of,
+    showable,
+    where,
+)
+from vidgen_async.types.http import CHUNK, LONGEST_ANSWER, Body, Request
 
 
 class StreamedBody:
@@ -93,6 +103,9 @@ class DirectResponse(BaseResponse):
         self._upload = upload
         self._proxy = proxy
         self._received = 0
+        # A caller that asks for an encoding gets the bytes as received: lengths and ranges count those.
+        self._is_encoded = "Content-Encoding" in self.headers and "Accept-Encoding" not in request.headers
+        self._decoded: io.BytesIO | None = None
         self._reader: object = None
         """Identifies the iterator that reads the body as chunks."""
         self._is_closed = False
@@ -106,6 +119,7 @@ class DirectResponse(BaseResponse):
             and content.exception() is None
             and self._reader is None
             and not self._is_closed
+            and not self._is_encoded
         ):
             # The whole body has been received: no read timeout, no chunks.
             self._body = content.read_nowait()
@@ -114,7 +128,21 @@ class DirectResponse(BaseResponse):
         return await super().read()
 
     def _open(self, size: int) -> AsyncIterator[bytes]:
-        return Chunks(partial(self._read_chunk, object(), size))
+        return Chunks(partial(self._read_decoded if self._is_encoded else self._read_chunk, object(), size))
+
+    async def _read_decoded(self, reader: object, size: int) -> bytes | None:
+        """A chunk of the body without its compression; the first one when all of the body was received."""
+        if self._decoded is None or self._is_closed or self._reader is not reader:
+            body = bytearray()
+            while chunk := await self._read_chunk(reader, CHUNK):
+                body += chunk
+                if len(body) > LONGEST_ANSWER:
+                    raise self._body_error(f"the compressed body is longer than {LONGEST_ANSWER} bytes")
+            try:
+                self._decoded = io.BytesIO(decompress(bytes(body), self.headers))
+            except ValueError as error:
+                raise self._body_error(str(error)) from None
+        return self._decoded.read(size) or None
 
     async def _read_chunk(self, reader: object, size: int) -> bytes | None:
         if self._is_closed or self._reader not in (None, reader):
@@ -139,16 +167,24 @@ class DirectResponse(BaseResponse):
         if content.is_eof():
             return await content.read(size)
         # A malformed HTTP chunk leaves aiohttp's reader waiting indefinitely, without its own read timeout.
-        async with asyncio.timeout(self._request.timeouts.read):
-            return await content.read(size)
+        limit = asyncio.timeout(self._request.timeouts.read)
+        try:
+            async with limit:
+                return await content.read(size)
+        except TimeoutError:
+            if limit.expired():
+                raise aiohttp.SocketTimeoutError from None
+            raise
 
     def _failure_of(self, error: Exception) -> BodyError:
         known = secrets_of(self._request, self._proxy)
         if self._is_aborted:
             what = "the transport was closed before the whole body was received"
-        elif isinstance(error, TimeoutError):
-            limit = self._request.timeouts.read
-            what = f"{where(self._request)} sent no more of the body {within(limit)}"
+        elif is_time_limit(error):
+            does = "sent no more of the body" if is_pause(error) else "did not send its whole answer"
+            what = f"{where(self._request)} {does} {limit_of(error, self._request)}"
+        elif isinstance(error, HttpProcessingError):
+            what = f"the body is not HTTP ({reason(error, known)})"
         else:
             what = f"the connection was lost within the body ({reason(error, known)})"
         failure = self._body_error(what)

@@ -24,17 +24,18 @@ from typing import Any, Protocol
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
-from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError
 from yarl import URL
 
 from vidgen_async.events import Event, report
-from vidgen_async.types.http import Request
+from vidgen_async.types.http import CHUNK, LONGEST_ANSWER, Headers, Request
 
 _logger = logging.getLogger(__name__)
 
 
 class _Send(Protocol):
     connection: "GuardedProtocol | None"
+    is_response_kept: bool
 
 
 #: The send for which connections are opened.
@@ -48,11 +49,13 @@ def _parameters_of(function: Any) -> frozenset[str]:
         return frozenset()
 
 
+#: The largest number of headers of a response.
+_MOST_HEADERS = 10_000
 #: Limits for the headers of a response, in bytes and in number: a receipt must not be lost because of a header. Not
 #: every supported version of aiohttp has each of them.
 HEADER_LIMITS: Mapping[str, Any] = {
     name: value
-    for name, value in (("max_line_size", 65_536), ("max_field_size", 1 << 20), ("max_headers", 10_000))
+    for name, value in (("max_line_size", 65_536), ("max_field_size", 1 << 20), ("max_headers", 2 * _MOST_HEADERS))
     if name in _parameters_of(aiohttp.ClientSession)
 }
 
@@ -60,8 +63,9 @@ HEADER_LIMITS: Mapping[str, Any] = {
 _NEEDED = (
     (aiohttp.TCPConnector, "connect", {"req", "traces", "timeout"}),
     (aiohttp.ClientRequest, "__init__", {"method", "url", "headers", "skip_auto_headers", "loop"}),
-    (ResponseHandler, "set_response_params", {"read_until_eof", "read_timeout", *HEADER_LIMITS}),
+    (ResponseHandler, "set_response_params", {"read_until_eof", "read_timeout", "auto_decompress", *HEADER_LIMITS}),
     (ResponseHandler, "read", {"self"}),
+    (ResponseHandler, "feed_data", {"data"}),
     (ResponseHandler, "_reschedule_timeout", {"self"}),
     (ResponseHandler, "_drop_timeout", {"self"}),
     (ResponseHandler, "_on_read_timeout", {"self"}),
@@ -141,6 +145,41 @@ def may_hold() -> bool:
 
 # -- connections -------------------------------------------------------------------------------------------------------
 
+#: For how many seconds the rest of a response to a create that cannot be parsed is received.
+_REST = 1.0
+
+
+def _problem_of(headers: Headers) -> str:
+    """Why the headers of a response are refused, if they are. Some versions of aiohttp refuse these, others do not: an
+    answer is the same with each of them."""
+    if len(headers) > _MOST_HEADERS:
+        return f"it has more than {_MOST_HEADERS} headers"
+    if any("\0" in value for value in headers.values()):
+        return "a header contains a NUL"
+    lengths = headers.getall("Content-Length", ())
+    if len(lengths) > 1 or (lengths and "Transfer-Encoding" in headers):
+        return "the length of its body is ambiguous"
+    return ""
+
+
+class _KeepingParser:
+    """aiohttp's parser for the response to a create, which continues to receive a response that it refuses: what was
+    received is shown to an operator."""
+
+    def __init__(self, parser: Any, protocol: "GuardedProtocol") -> None:
+        self._parser, self._protocol = parser, protocol
+
+    def feed_data(self, data: bytes) -> Any:
+        if self._protocol.refusal is None:
+            try:
+                return self._parser.feed_data(data)
+            except Exception as error:  # noqa: BLE001 - as aiohttp does
+                self._protocol.refuse(error)
+        return (), False, b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._parser, name)
+
 
 class GuardedProtocol(ResponseHandler):
     """A connection that is closed when data is received without a request.
@@ -157,6 +196,16 @@ class GuardedProtocol(ResponseHandler):
         """Data was received since that request uses the connection."""
         self.is_reused = False
         """A request has used the connection before."""
+        self.refusal: Exception | None = None
+        """Why the response was refused."""
+        self.received = bytearray()
+        """What was received since a create uses the connection."""
+        self._is_response_kept = False
+        self._rest_handle: asyncio.TimerHandle | None = None
+        self._late: bytearray | None = None
+        """What was received after a response that has no body by its status, and before the next response."""
+        self._is_bodiless = False
+        """The last response has no body by its status."""
         self._has_unread: Callable[[], bool] | None = None
         self._silent_at = math.inf
         """When the time limit between two reads is over."""
@@ -166,11 +215,17 @@ class GuardedProtocol(ResponseHandler):
         self._timer_handle: asyncio.TimerHandle | None = None
         if (pending := CURRENT_SEND.get()) is not None:
             pending.connection = self
+            self._is_response_kept = pending.is_response_kept
 
     def set_response_params(self, **params: Any) -> None:
         """A request starts to use the connection."""
         self.has_request, self.has_received = True, False
+        self._late, self._is_bodiless = bytearray() if self._is_bodiless else None, False
         super().set_response_params(**params)
+        if self._is_response_kept:
+            self.received.clear()
+            parser: Any = _KeepingParser(self._parser, self)
+            self._parser = parser
 
     def end_request(self) -> None:
         """The response was received, or the connection is about to be closed."""
@@ -183,11 +238,59 @@ class GuardedProtocol(ResponseHandler):
             self.close()
             return
         self.has_received |= bool(data)
+        if self._late is not None:
+            data = self._skip_late_body(data)
+        if self._is_response_kept:
+            self.received += data[: LONGEST_ANSWER - len(self.received)]
         super().data_received(data)
+
+    def _skip_late_body(self, data: bytes) -> bytes:
+        """What begins the response. After a 204 or 304 some services send a body all the same, at any time."""
+        late = self._late = (self._late or bytearray()) + data
+        start = late.find(b"HTTP/")
+        if start < 0 and len(late) < CHUNK:
+            return b""
+        self._late = None
+        return bytes(late[max(start, 0) :])
+
+    def feed_data(self, data: Any, size: int = 0) -> None:
+        """The head of a response was received."""
+        message = data[0]
+        self._is_bodiless = message.code in (204, 304)
+        if self.refusal is None and (problem := _problem_of(message.headers)):
+            self.refuse(BadHttpMessage(problem))
+        if self.refusal is None:
+            super().feed_data(data, size)
+
+    def refuse(self, error: Exception) -> None:
+        """The response cannot be used. That to a create is received to its end, but not for long."""
+        error.__traceback__ = None  # it references this connection
+        known = error if isinstance(error, HttpProcessingError) else HttpProcessingError()
+        self.refusal = HttpProcessingError(code=known.code, message=known.message, headers=known.headers)
+        self.refusal.__cause__ = error
+        if self._is_response_kept:
+            self._rest_handle = self._loop.call_later(_REST, self._end_refused)
+        else:
+            self._end_refused()
+
+    def _end_refused(self) -> None:
+        if self.transport is not None and self.refusal is not None:
+            self.set_exception(self.refusal)
+            self.transport.close()
+
+    def set_exception(self, exc: Any, *cause: Any) -> None:
+        """Waiting for the response raises ``exc``, or why it was refused, also within the body."""
+        if self.refusal is not None:
+            exc, cause = self.refusal, ()
+        super().set_exception(exc, *cause)
+        if isinstance(exc, HttpProcessingError) and self._payload is not None and not self._payload.is_eof():
+            self._payload.set_exception(exc)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
         self._drop_timeout()
+        if self._rest_handle is not None:
+            self._rest_handle.cancel()
 
     @property
     def is_unusable(self) -> bool:
@@ -354,7 +457,7 @@ class PlainReads:
         self._example = aiohttp.ClientRequest(
             "GET",
             request.url.origin(),
-            headers=request.headers,
+            headers=options["headers"],
             skip_auto_headers=options.get("skip_auto_headers"),
             loop=self._loop,
         )
@@ -397,7 +500,9 @@ class PlainReads:
         """Send one request. Raises what ``ClientSession.request`` raises; then the connection is closed."""
         protocol = connection.protocol
         try:
-            protocol.set_response_params(read_until_eof=True, read_timeout=self._read_timeout, **HEADER_LIMITS)
+            protocol.set_response_params(
+                read_until_eof=True, read_timeout=self._read_timeout, auto_decompress=False, **HEADER_LIMITS
+            )
             transport = protocol.transport
             if transport is None or transport.is_closing():
                 raise aiohttp.ClientConnectionResetError("Cannot write to closing transport")

@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import partial
 
 import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
 from attrs import mutable
 from yarl import URL
 
@@ -115,8 +116,9 @@ def _explain(error: Exception, request: Request, progress: Progress | None, prox
     kind: type[TransportError] = ConnectionLostError
     phase = Phase.WAIT
     match error:
-        case TimeoutError():
-            kind, what = ResponseTimeoutError, f"no response from {host} {within(request.timeouts.read)}"
+        case TimeoutError() if is_time_limit(error):
+            what = f"no {'' if is_pause(error) else 'whole '}response from {host} {limit_of(error, request)}"
+            kind = ResponseTimeoutError
         case aiohttp.ClientResponseError():
             # Its status (400) is aiohttp's for a response that cannot be parsed, not the service's.
             kind, what = ProtocolError, f"the response of {host} is not HTTP ({reason(error, known)})"
@@ -153,7 +155,7 @@ def cancelled(request: Request, progress: Progress) -> TransportError:
 
 def upload_stalled(request: Request, progress: Progress | None, error: Exception) -> TransportError:
     """The service stopped reading the body."""
-    what = f"{where(request)} read no more of the body {within(request.timeouts.read)}"
+    what = f"{where(request)} read no more of the body {request.timeouts.within('read')}"
     return _make_error(ResponseTimeoutError, what, request, progress, Phase.SEND, showable(error, secrets_of(request)))
 
 
@@ -200,7 +202,7 @@ def _connect_failure(error: Exception, request: Request, known: KnownValues | No
         name, host = f"name {error.host} of the proxy", f"the proxy {error.host}:{error.port} on the way to {host}"
     match error:
         case aiohttp.ConnectionTimeoutError():
-            return f"no connection to {host} {within(request.timeouts.connect)}"
+            return f"no connection to {host} {request.timeouts.within('connect')}"
         case aiohttp.ClientConnectorDNSError():
             return f"the {name} was not resolved ({reason(error.os_error, known)})"
         case aiohttp.ClientConnectorCertificateError():
@@ -217,8 +219,19 @@ def _connect_failure(error: Exception, request: Request, known: KnownValues | No
     return None
 
 
-def within(limit: float | None) -> str:
-    return "in time" if limit is None else f"within {limit:g} s"
+def is_time_limit(error: Exception) -> bool:
+    """Whether it is the end of a time limit of the request, not one of the operating system."""
+    return isinstance(error, TimeoutError) and error.errno is None
+
+
+def is_pause(error: Exception) -> bool:
+    """Whether the limit was that of a pause between two reads, not that of the whole response."""
+    return isinstance(error, aiohttp.SocketTimeoutError)
+
+
+def limit_of(error: Exception, request: Request) -> str:
+    """The limit whose end the error is, with its setting."""
+    return request.timeouts.within("read" if is_pause(error) else "answer")
 
 
 def _outcome_of(error: OSError, known: KnownValues | None) -> str:
@@ -227,7 +240,7 @@ def _outcome_of(error: OSError, known: KnownValues | None) -> str:
 
 def reason(error: BaseException, known: KnownValues | None) -> str:
     """The message of an error, which may quote the other side."""
-    text = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
+    text = error.message if isinstance(error, aiohttp.ClientResponseError | HttpProcessingError) else str(error)
     if known is None and not _is_of_system(error):
         text = ""
     return excerpt(text, known or ()) or type(error).__name__

@@ -19,6 +19,7 @@ from yarl import URL
 
 from vidgen_async.errors import TransportError
 from vidgen_async.redaction.messages import hide_secrets
+from vidgen_async.transports.content_encoding import CONTENT_CODINGS
 from vidgen_async.transports.direct import failures
 from vidgen_async.transports.direct.bodies import StreamedBody
 from vidgen_async.types.http import CHUNK, Body, BytesBody, Delivery, Phase, Request
@@ -92,7 +93,8 @@ class RequestOptions:
         self.headers = request.headers
         self.timeouts = limits = request.timeouts
         self.options: dict[str, Any] = {
-            "headers": request.headers,
+            "headers": list(request.headers.items()),
+            "auto_decompress": False,  # DirectResponse does that, in the same way with each version of aiohttp
             "timeout": aiohttp.ClientTimeout(
                 total=limits.answer, connect=limits.connect, sock_connect=limits.connect, sock_read=limits.read
             ),
@@ -100,11 +102,11 @@ class RequestOptions:
             "raise_for_status": False,
         }
         self.are_plain = not {"accept-encoding", "expect"} & {name.lower() for name in request.headers}
-        if "Accept-Encoding" in request.headers:
-            # A caller that asks for an encoding gets the bytes as received: lengths and ranges count those.
-            self.options["auto_decompress"] = False
-        elif "json" not in request.headers.get("Accept", ""):
-            self.options["skip_auto_headers"] = ("Accept-Encoding",)
+        if "Accept-Encoding" not in request.headers:
+            if "json" in request.headers.get("Accept", ""):
+                self.options["headers"].append(("Accept-Encoding", ", ".join(CONTENT_CODINGS)))
+            else:
+                self.options["skip_auto_headers"] = ("Accept-Encoding",)
 
     def may_be_plain(self, request: Request) -> bool:
         """Whether a :class:`PlainReads` may send it: nothing changes how its response is received."""
@@ -141,6 +143,8 @@ class PendingSend:
 
     progress: failures.Progress | None = None
     """How far it has got; None for a read, of which nothing is claimed."""
+    is_response_kept = False
+    """Whether its connection keeps what is received."""
 
     def __init__(self, request: Request, options: RequestOptions, proxy: URL | None) -> None:
         self.request = request
@@ -161,7 +165,7 @@ class PendingSend:
         request = self.request
         if request.body is None:
             return self._options.options
-        headers = list(request.headers.items())
+        headers = list(self._options.options["headers"])
         if "Content-Type" not in request.headers:
             headers.append(("Content-Type", request.body.content_type))
         data = await self._open_body(request.body)
@@ -214,6 +218,7 @@ class PendingCreate(PendingSend):
     """The send of a create, which waits before its first byte until it is released."""
 
     progress: failures.Progress
+    is_response_kept = True
 
     def __init__(self, request: Request, options: RequestOptions, proxy: URL | None) -> None:
         super().__init__(request, options, proxy)
@@ -231,6 +236,13 @@ class PendingCreate(PendingSend):
         back and its connection was closed since, or data was received on it."""
         is_open = self.connection is None or (self.connection.is_connected() and not self.connection.has_received)
         return self.progress.delivery is not Delivery.NOT_SENT or (is_open and not self.is_aborted)
+
+    @property
+    def unparsed(self) -> bytes:
+        """What was received of a response that was refused, or whose head is incomplete."""
+        if self.connection is None or (self.connection.refusal is None and self.progress.delivery is Delivery.ANSWERED):
+            return b""
+        return bytes(self.connection.received)
 
     def end(self, sending: asyncio.Task[Any]) -> None:
         """The send has ended."""

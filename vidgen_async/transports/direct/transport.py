@@ -153,7 +153,11 @@ class DirectTransport(Transport):
         sending.add_done_callback(create.end)
         try:
             await _wait_until_held(create, sending)
-            yield Connection(partial(_release, create, sending), is_ready=lambda: create.is_ready)
+            yield Connection(
+                partial(_release, create, sending),
+                is_ready=lambda: create.is_ready,
+                unparsed=lambda: create.unparsed,
+            )
         finally:
             await _end(sending)
 
@@ -281,7 +285,6 @@ class DirectTransport(Transport):
             pool = self._pool(request.pool, needs_new_connection=request.needs_new_connection)
             return await pool.request(request.method, request.url, **options, proxy=pending.proxy)
         headers = options["headers"]
-        headers = headers if isinstance(headers, list) else list(headers.items())
         # aiohttp refuses an Authorization header beside credentials of the session or of a netrc file.
         shown = [item for item in headers if item[0].lower() != "authorization"]
         options = {**options, "headers": shown, "middlewares": (partial(send_exact_headers, headers),)}
