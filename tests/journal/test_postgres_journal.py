@@ -291,7 +291,9 @@ async def test_a_transaction_that_exceeds_the_time_limit_is_not_repeated(journal
         monkeypatch.setitem(_SERVER_LIMITS, name, 100)  # as if the server did not respond
     with monkeypatch.context() as patch:
         patch.setattr(journal._database, "_time_limit", 0.2)
-        with pytest.raises(JournalError, match=r"did not finish within 0\.2 s\. Nothing was written") as caught:
+        with pytest.raises(
+            JournalError, match=r"did not finish within 0\.2 s \(time_limit\)\. Nothing was written"
+        ) as caught:
             await journal._write(wait, SERVICE, ACCOUNT)
     assert calls == [1]
     assert caught.value.may_be_temporary

@@ -253,7 +253,8 @@ class TestDeadlines:
 
         assert caught.value.message == (
             "task 't' did not finish within 90 s (the last state seen was 'running', the last poll failed with "
-            'ConnectError). Its present state is not known. Go on waiting with client.videos.wait("t").'
+            "ConnectError). Its present state is not known. "
+            'Go on waiting with client.videos.wait("t"); its timeout is the limit.'
         )
         assert caught.value.task_id == "t"
         assert caught.value.task == VideoTask(id="t", status="running")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypeGuard
 
+from attrs import frozen
 from yarl import URL
 
 import vidgen_async
@@ -196,6 +197,25 @@ def _problem_of_header(name: object, value: object) -> str | None:
     if not value or value != value.strip() or not value.isascii() or not value.isprintable():
         return "has a value that is empty, begins or ends with white space, or holds other than printable ASCII"
     return None
+
+
+@frozen(kw_only=True)
+class PollTimeouts(Timeouts):
+    """Those of polls: an answer must come within a part of the polling interval as well."""
+
+    poll: float
+
+    @classmethod
+    def of(cls, timeouts: Timeouts, interval: float) -> "PollTimeouts":
+        """``timeouts`` for polls with this interval in seconds."""
+        poll = max(interval / 4.0, 10.0)
+        limits = {name: min(getattr(timeouts, name) or poll, poll) for name in ("read", "answer")}
+        return cls(connect=timeouts.connect, create=timeouts.create, **limits, poll=poll)
+
+    def setting_of(self, name: str) -> str:
+        if name in ("read", "answer") and getattr(self, name) == self.poll:
+            return "a quarter of poll_interval, at least 10 s"
+        return super().setting_of(name)
 
 
 def checked_timeouts(given: Timeouts | None, default: Timeouts) -> Timeouts:

@@ -7,6 +7,7 @@ from attrs import evolve, field, frozen
 from yarl import URL
 
 from vidgen_async.client.context import ClientContext
+from vidgen_async.client.settings import PollTimeouts
 from vidgen_async.clock import Clock
 from vidgen_async.journal import Journal
 from vidgen_async.orders import Orders, Sender
@@ -94,7 +95,7 @@ def make_reads(shared: Shared, options: ViewOptions, first: Reads | None = None)
         retry_for=options.retry_for,
         first=first,
     )
-    timeouts = _poll_timeouts(options.timeouts, options.poll_interval)
+    timeouts = PollTimeouts.of(options.timeouts, options.poll_interval)
     polls = evolve(endpoints, timeouts=timeouts, is_for_polls=True)
     poll = TaskPoll((options.api_key, *options.headers.items()), reads, polls, shared.terminal_states)
     return endpoints, reads, poll
@@ -165,9 +166,3 @@ def make_orders(shared: Shared, options: ViewOptions, context: ClientContext) ->
         key_lifetime=shared.key_lifetime,
         results=shared.results,
     )
-
-
-def _poll_timeouts(timeouts: Timeouts, interval: float) -> Timeouts:
-    patience = max(interval / 4.0, 10.0)
-    limits = {name: min(getattr(timeouts, name) or patience, patience) for name in ("read", "answer")}
-    return evolve(timeouts, **limits)

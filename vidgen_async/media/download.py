@@ -116,7 +116,7 @@ class Downloads:
             reason = transfer.problem or "the transfer was still in progress"
             message = (
                 f"the video of task {content.task_id!r} was not saved within {timeout:g} s; "
-                f"{transfer.received} bytes were received: {reason}"
+                f"{transfer.received} bytes were received: {reason} (the limit is the timeout of this call)"
             )
             raise DownloadError(message, task_id=content.task_id, received=transfer.received) from (
                 transfer.last_error or error

@@ -116,7 +116,7 @@ class Transfer:
             failures += 1
             delay = self._compute_delay(error, failures)
             if delay is None or self._clock.now() + delay > self._last_progress_at + self._retry_for:
-                self._give_up(error)
+                self._give_up(error, "" if delay is None else f", for {self._retry_for:g} s without a new byte")
             report(
                 logger,
                 logging.INFO,
@@ -286,7 +286,7 @@ class Transfer:
         unknown = f"and the {self._file.length} received bytes do not show where it ends"
         return structure.contradiction or f"the service did not send its length, {unknown}"
 
-    def _give_up(self, error: TransportError | ServiceError | None) -> NoReturn:
+    def _give_up(self, error: TransportError | ServiceError | None, how_long: str = "") -> NoReturn:
         """Raise ``error`` if it explains the failure, else a TruncatedError."""
         if error is not None and (
             retry_delay(error, 1, 1.0) is None or not (self.furthest or isinstance(error, BodyError))
@@ -295,7 +295,7 @@ class Transfer:
         total = "an unknown number of" if self._total is None else self._total
         message = (
             f"the video of task {self._content.task_id!r} is incomplete: {self.furthest} of {total} bytes were "
-            f"received, and {self.problem}. Nothing was saved. Download it again"
+            f"received, and {self.problem}{how_long}. Nothing was saved. Download it again"
         )
         raise TruncatedError(message, task_id=self._content.task_id, received=self.furthest) from error
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import math
 from collections.abc import Callable
 
 from attrs import evolve, field, frozen
@@ -63,14 +64,14 @@ class KeyRing:
         """
         if self._key is not None:
             return self._key
-        limit = time_limit(request.timeouts)
+        limits, shortest = request.timeouts, shortest_of(request.timeouts)
         cause: TimeoutError | None = None
         try:
-            return await within(clock, limit, self._get)
+            return await within(clock, getattr(limits, shortest), self._get)
         except KeyFunctionError as error:
             problem = error.message
         except TimeoutError as error:
-            problem, cause = f"the api_key function did not return a key within {limit:g} s", error
+            problem, cause = f"the api_key function did not return a key {limits.within(shortest)}", error
         message = f"{request.op}: {problem}"
         raise KeyFunctionError(message, delivery=delivery, phase=Phase.BUILD, op=request.op) from cause
 
@@ -113,7 +114,6 @@ class KeyRing:
         return evolve(request, headers=prepared[2])
 
 
-def time_limit(timeouts: Timeouts) -> float | None:
-    """Seconds within which a request must have its key: the shortest limit of the phases of a request."""
-    limits = (timeouts.connect, timeouts.read, timeouts.answer)
-    return min((seconds for seconds in limits if seconds is not None), default=None)
+def shortest_of(timeouts: Timeouts) -> str:
+    """The limit within which a request must have its key: the shortest one of its phases."""
+    return min(("connect", "read", "answer"), key=lambda name: getattr(timeouts, name) or math.inf)

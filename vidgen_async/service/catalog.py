@@ -122,7 +122,7 @@ class LiveCatalog:
                 self._clock, FETCH_TIMEOUT, lambda: self._reads.retry(request, read_catalog, at_most=FETCH_TIMEOUT)
             )
         except TimeoutError:
-            message = f"models.list: no catalog was received within {FETCH_TIMEOUT:g} s"
+            message = f"models.list: no catalog was received within {FETCH_TIMEOUT:g} s (a fixed limit of checks)"
             self._failure = ResponseTimeoutError(message, phase=Phase.WAIT, op="models.list")
         except (TransportError, ServiceError) as error:
             self._failure = error

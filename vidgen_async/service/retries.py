@@ -173,6 +173,10 @@ class Reads:
             except (TransportError, ServiceError) as error:
                 pause = None if _is_done(request, error) else retry_delay(error, attempts, self._rng())
                 if pause is None or self._clock.now() + pause > give_up_at:
+                    if pause is not None and attempts > 1:
+                        setting = " (retry_reads_for)" if retry_for == self._retry_for else ""
+                        what = f"{error.summary}; {attempts} attempts within {retry_for:g} s{setting}."
+                        error.args = (f"{what} {error.advice}".strip(),)
                     raise
                 level = logging.WARNING if attempts == 1 else logging.INFO
                 message = "%(error)s; retrying for up to %(seconds)g s"

@@ -56,7 +56,7 @@ class UpdateHooks:
         try:
             await within(clock, grace, lambda: self._drain(caller))
         except TimeoutError:
-            message = "%(hook)s: %(count)d calls were not over after %(seconds)g s; cancelled"
+            message = "%(hook)s: %(count)d calls were not over after %(seconds)g s (grace); cancelled"
             count = len(self._running) + len(self._waiting)
             self._warn(Event.HOOK_CANCELLED, message, count=count, seconds=grace)
         finally:

@@ -281,7 +281,7 @@ def timeout_error(of: LastState, timeout: float | None) -> WaitTimeoutError:
     seen = "no poll has succeeded yet" if of.state is None else f"the last state seen was {of.state!r}"
     trouble = f", the last poll failed with {of.trouble}" if of.trouble else ""
     message = f"task {of.task_id!r} did not finish within {timeout or 0.0:g} s ({seen}{trouble}). {_now_of(of)}"
-    advice = f'Go on waiting with client.videos.wait("{of.task_id}").'
+    advice = f'Go on waiting with client.videos.wait("{of.task_id}"); its timeout is the limit.'
     if of.state is not None and of.state not in KNOWN_STATES:
         advice += f' If that state is terminal, set Client(terminal_states={{"{of.state}": "failed"}}) or "completed".'
     return WaitTimeoutError(message, task_id=of.task_id, task=of.task, state=of.state, advice=advice)

@@ -20,7 +20,7 @@ class Fault:
 
 
 _TEMPORARY = Fault(may_be_temporary=True)
-_TOO_SLOW = Fault(may_be_temporary=True, closes=False, meaning="the server took too long")
+_TOO_SLOW = Fault(may_be_temporary=True, closes=False, meaning="the server took too long (time_limit)")
 _NO_RIGHT = Fault(
     meaning=(
         "this user has no right to do that; use the user of the workers, or, if the tables are missing or old, let an "
@@ -84,7 +84,9 @@ _BY_SQLSTATE: Mapping[str, Fault] = {
     "53100": Fault(may_be_temporary=True, closes=False, meaning="the server's disk is full"),
     "53300": TOO_MANY,
     "55006": _TEMPORARY,  # object in use
-    "55P03": Fault(may_be_temporary=True, closes=False, meaning="another process held a lock for too long"),
+    "55P03": Fault(
+        may_be_temporary=True, closes=False, meaning="another process held a lock for too long (time_limit)"
+    ),
     "57": _TEMPORARY,  # shutdown, crash, starting up
     "57014": _TOO_SLOW,
     "57P04": _NO_DATABASE,  # dropped

@@ -31,7 +31,7 @@ def limit_time(connection: psycopg.Connection[Any], seconds: float) -> Iterator[
             yield
         except psycopg.OperationalError as error:
             if is_over.is_set() and error.sqlstate is None:
-                message = f"the server did not finish within {seconds:g} s"
+                message = f"the server did not finish within {seconds:g} s (time_limit)"
                 raise TimeLimitError(message) from error
             raise
         finally:

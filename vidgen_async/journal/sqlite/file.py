@@ -202,6 +202,8 @@ class JournalFile:
         if isinstance(error, sqlite3.Error):
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the kind of error
             meaning, reason = _MEANINGS.get(code), str(error)
+            if code == sqlite3.SQLITE_BUSY:
+                reason += f"; operations wait at most {self._busy_timeout:g} s for a lock (busy_timeout)"
         elif isinstance(error, OSError):
             meaning, reason = _OS_MEANINGS.get(error.errno or 0), error.strerror or type(error).__name__
         else:
