@@ -171,6 +171,49 @@ async def test_whatever_prepare_raises_proves_that_nothing_was_sent(error: BaseE
         assert (caught.value.delivery, inner.requests) == (Delivery.NOT_SENT, [])
 
 
+class Counting(FakeTransport):
+    pass
+
+
+class Connecting(WrappingTransport):
+    @contextlib.asynccontextmanager
+    async def connect(self, request: Request):
+        async with self.inner.connect(request) as connection:
+            yield connection
+
+
+@pytest.mark.parametrize(
+    ("make", "owner"),
+    [
+        (FakeTransport, FakeTransport),
+        (FakeTransport, None),
+        (Counting, Counting),
+        (Counting, FakeTransport),
+        (WrappingTransport, WrappingTransport),
+        (WrappingTransport, None),
+        (Connecting, Connecting),
+        (Connecting, WrappingTransport),
+        (Connecting, None),
+        (TracedTransport, TracedTransport),
+        (Mixed, Sends),
+    ],
+)
+async def test_a_fake_that_replaces_send_later_gets_the_creates(make: Any, owner: Any, monkeypatch) -> None:
+    async def fake(*args: object) -> BufferedResponse:
+        return BufferedResponse(202, b"fake")
+
+    service = FakeTransport(answer)
+    transport = make(answer) if issubclass(make, FakeTransport) else make(service)
+    with monkeypatch.context() as patch:
+        patch.setattr(owner or transport, "send", fake)
+        assert await swallowed(transport, CREATE) == b"fake"
+        if owner is not None:  # a class that is derived from it meanwhile
+            derived = type("Derived", (make,), {})
+            assert await swallowed(derived(answer if issubclass(make, FakeTransport) else service), CREATE) == b"fake"
+    assert (service.requests, getattr(transport, "requests", [])) == ([], [])
+    assert await swallowed(transport, CREATE) == b"0123456789"
+
+
 async def test_the_documented_example_runs() -> None:
     example = re.search(r"    class Labels.*?\n\n(?=A request)", base.__doc__ or "", re.DOTALL)
     assert example is not None

@@ -18,10 +18,11 @@ import inspect
 import io
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import partial
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from functools import partial, wraps
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self, TypeAlias
+from weakref import WeakKeyDictionary
 
 from yarl import URL
 
@@ -159,6 +160,9 @@ class Transport(ABC):
         # The connect of a base class does not call the send that this class replaces.
         if _owner(cls, "send") < _owner(cls, "connect"):
             cls.connect = Transport.connect  # type: ignore[method-assign]
+        elif "connect" in vars(cls):
+            cls.connect = _unless_patched(cls.connect)  # type: ignore[method-assign, assignment]
+        _DEFINED[cls] = cls.send
 
     @abstractmethod
     async def send(self, request: Request) -> Response:
@@ -190,6 +194,23 @@ def nothing_sent(request: Request) -> Iterator[None]:
         message = f"{request.op}: it was cancelled while it connected; no byte of the request was sent"
         cancelled.__cause__ = TransportError(message, delivery=Delivery.NOT_SENT, phase=Phase.CONNECT, op=request.op)
         raise
+
+
+_DEFINED: WeakKeyDictionary[Any, Callable[..., Awaitable[Response]]] = WeakKeyDictionary()
+"""The ``send`` of each class of transports, as it was when the class was defined."""
+_Connect: TypeAlias = Callable[[Transport, Request], AbstractAsyncContextManager[Connection]]
+
+
+def _unless_patched(connect: _Connect) -> _Connect:
+    """A ``connect`` for a transport whose ``send`` a test may replace later: its fake then gets the creates, too."""
+
+    @wraps(connect)
+    def choose(self: Transport, request: Request) -> AbstractAsyncContextManager[Connection]:
+        kinds: list[Any] = [kind for kind in type(self).__mro__ if kind in _DEFINED]
+        is_patched = "send" in vars(self) or any(kind.send is not _DEFINED[kind] for kind in kinds)
+        return (Transport.connect if is_patched else connect)(self, request)
+
+    return choose
 
 
 _CAPABILITIES = ("is_replay", "goes_out", "is_recording", "clock", "user_agent")

@@ -137,14 +137,14 @@ class DirectTransport(Transport):
 
     @asynccontextmanager
     async def connect(self, request: Request) -> AsyncIterator[Connection]:
-        """Connect, and hold the request back before its first byte. Where aiohttp or :meth:`send` was replaced, as
-        fakes of services do, nothing is done before ``connection.send()``.
+        """Connect, and hold the request back before its first byte. Where aiohttp was replaced, as fakes of
+        services do, nothing is done before ``connection.send()``.
 
         Raises:
             TransportError: Nothing was sent.
             ClientStateError: On another event loop or in a forked child process; nothing was sent.
         """
-        if DirectTransport.send is not _SEND or "send" in vars(self) or not may_hold():
+        if not may_hold():
             yield Connection(partial(self.send, request))
             return
         self._check_state(request)
@@ -375,10 +375,6 @@ class DirectTransport(Transport):
                 **HEADER_LIMITS,
             )
         return self._pools[key]
-
-
-#: As it is defined here: a test may replace it, and its fake must then get the creates, too.
-_SEND = DirectTransport.send
 
 
 async def _wait_until_held(create: PendingCreate, sending: asyncio.Task[DirectResponse]) -> None:
