@@ -207,6 +207,10 @@ async def yields_none(inner: FakeTransport, request: Request) -> AsyncIterator[C
     yield None  # type: ignore[misc]
 
 
+async def sends_and_yields_the_response(inner: FakeTransport, request: Request) -> AsyncIterator[Connection]:
+    yield await inner.send(request)  # type: ignore[misc]
+
+
 async def yields_twice(inner: FakeTransport, request: Request) -> AsyncIterator[Connection]:
     yield Connection(partial(inner.send, request))
     yield Connection(partial(inner.send, request))
@@ -273,7 +277,8 @@ WAYS = {
     hangs: (UNCERTAIN, ["uncertain"], UNCERTAIN, 0),
     sends_and_hangs: (UNCERTAIN, ["uncertain"], UNCERTAIN, 1),
     never_yields: (UNCERTAIN, ["uncertain"], UNCERTAIN, 0),
-    yields_none: (NotSentError, [], NotSentError, 0),
+    yields_none: (UNCERTAIN, ["uncertain"], UNCERTAIN, 0),
+    sends_and_yields_the_response: (UNCERTAIN, ["uncertain"], UNCERTAIN, 1),
     yields_twice: (TASK, ["accepted"], TASK, 1),
     sends_at_once: (TASK, ["accepted"], TASK, 1),
     raises_at_the_exit: (TASK, ["accepted"], TASK, 1),

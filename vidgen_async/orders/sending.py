@@ -477,9 +477,9 @@ class Sender:
                 request = await self._make_request(create)
                 create.delivery = Delivery.MAYBE_SENT  # unless connecting succeeds, or proves that nothing was sent
                 async with self._connect(create, request) as connection:
-                    create.delivery = Delivery.NOT_SENT
                     with create.recording_end():
                         self._check_connection(connection)
+                        create.delivery = Delivery.NOT_SENT
                         create.connection = connection
                         await self.settlement.complete(self._begin(create, self._pacing, _sendable(create.resend)))
                         _check_ready(connection)
@@ -508,7 +508,7 @@ class Sender:
     def _check_connection(self, connection: Connection) -> None:
         if not isinstance(connection, Connection):
             message = f"{type(self._transport).__name__}.connect returned {type(connection).__name__}, not a Connection"
-            raise TransportError(message, delivery=Delivery.NOT_SENT, phase=Phase.CONNECT, op="videos.create")
+            raise TransportError(message, phase=Phase.CONNECT, op="videos.create")  # the response of a send, perhaps
         if connection.is_replay and self._journal.durable:
             raise CassetteError(
                 "a replayed create was about to be written into a durable journal, where it would count as sent; "
