@@ -1,6 +1,8 @@
 """Callers come and go; the order does not notice."""
 
 import asyncio
+import gc
+import warnings
 
 import pytest
 
@@ -19,6 +21,21 @@ REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
 async def passes(count: int) -> None:
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("count", range(2))
+def test_an_order_that_the_end_of_the_event_loop_cancels_at_once_leaves_no_coroutine(make_orders, service, count):
+    async def leave() -> None:
+        creating = asyncio.create_task(make_orders().create(REQUEST, order_id="o"))
+        await passes(count)
+        assert not creating.done()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.run(leave())
+        gc.collect()
+    assert [str(warning.message) for warning in caught] == []
+    assert service.posts == []
 
 
 async def test_many_callers_of_one_order_are_one_post_and_one_answer(orders, service, clock):

@@ -321,6 +321,7 @@ class Sender:
     def _start(self, create: Create, work: Coroutine[Any, Any, Receipt]) -> None:
         create.worker = asyncio.create_task(self._work(create, work), name=f"order {create.ref.order_id}")
         create.worker.add_done_callback(partial(self._end, create))
+        create.worker.add_done_callback(lambda _: work.close())  # it was cancelled before it began
         self.under_way.creates[create.ref] = create
 
     async def _work(self, create: Create, work: Coroutine[Any, Any, Receipt]) -> None:
