@@ -350,6 +350,26 @@ async def test_a_wrapper_that_retries_sends_no_create_twice_and_proves_nothing(t
         assert service.requests_begun == 1
 
 
+@pytest.mark.parametrize("is_second", [False, True], ids=["at once", "after the own session has failed"])
+async def test_a_wrapper_that_passes_it_to_another_session_sends_nothing_before_send(
+    transport, monkeypatch, is_second: bool
+) -> None:
+    async def reroute(session: aiohttp.ClientSession, method: str, url: str, **options: object):
+        if is_second:
+            with contextlib.suppress(Exception):
+                await REQUEST(session, method, RawService(raw.dead_port()).url(), **options)
+        return await REQUEST(other, method, url, **options)
+
+    async with raw_service(raw.answers) as service, aiohttp.ClientSession() as other:
+        with wrapper(monkeypatch, reroute):
+            async with transport.connect(create(service.url())) as connection:
+                assert connection.is_ready
+            await asyncio.sleep(0.01)
+            assert service.bytes_received == 0
+            assert await outcome(transport.connect(create(service.url()))) == ("read", b"ok")
+        assert service.requests_begun == 1
+
+
 async def test_a_cancelled_send_of_a_replaced_session_proves_nothing(transport, monkeypatch) -> None:
     async def hang(*args: object, **options: object) -> None:
         await asyncio.Event().wait()

@@ -229,6 +229,8 @@ class PendingCreate(PendingSend):
         """The request may be sent."""
         self._is_begun = False
         """The request was sent, or began to be sent."""
+        self.is_signalled = False
+        """The session that is about to send it sends signals."""
 
     @property
     def is_ready(self) -> bool:
@@ -271,6 +273,14 @@ class PendingCreate(PendingSend):
             message = "it was closed, or data was received on it, before the request"
             raise NoRetryError(aiohttp.ServerDisconnectedError(message))
 
+    async def guard(self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        """Client middleware: holds the request back before it connects, where a wrapper around aiohttp passes it to
+        another session, which sends no signals."""
+        is_signalled, self.is_signalled = self.is_signalled, False
+        if not is_signalled:
+            await self.hold()
+        return await send_only_once(request, handler)
+
     def write_chunk(self) -> None:
         """A chunk of the body is about to be written."""
         # A response can be received while the body is still being sent; then the send is in a later phase.
@@ -283,9 +293,14 @@ def make_trace() -> aiohttp.TraceConfig:
     trace = aiohttp.TraceConfig()
     for signal, phase in _CONNECT_SIGNALS.items():
         getattr(trace, signal).append(partial(_on_connect_signal, phase))
+    trace.on_request_start.append(_on_start)
     trace.on_request_headers_sent.append(_on_headers)
     trace.on_request_chunk_sent.append(_on_chunk)
     return trace
+
+
+async def _on_start(session: object, context: SimpleNamespace, params: object) -> None:
+    context.trace_request_ctx.is_signalled = True
 
 
 async def _on_connect_signal(phase: Phase, session: object, context: SimpleNamespace, params: object) -> None:

@@ -292,7 +292,7 @@ class DirectTransport(Transport):
 
     async def _create(self, create: PendingCreate) -> aiohttp.ClientResponse:
         """Send with signals, which record the progress and hold the request back."""
-        options = {**await create.options(), "proxy": create.proxy}
+        options = {**await create.options(), "proxy": create.proxy, "middlewares": (create.guard,)}
         session = self._pool("creates", needs_new_connection=True)
         create.progress.delivery = Delivery.MAYBE_SENT  # until a signal proves that it was not
         request = create.request
