@@ -28,7 +28,7 @@ def report_outcome(ref: OrderRef, n: int, evidence: Evidence) -> None:
 
 
 def report_found_uncertain(order: Order, now: datetime) -> None:
-    """Log the attempts that a read of the journal at ``now`` made uncertain: the process that sent them cannot."""
+    """Log the attempts that a read of the journal at ``now`` made uncertain: their sender may not exist any more."""
     for n, evidence in order.found_uncertain(now):
         report_outcome(order.ref, n, evidence)
 
@@ -36,8 +36,8 @@ def report_found_uncertain(order: Order, now: datetime) -> None:
 def report_wait(order: Order, until: datetime, now: datetime) -> None:
     """Log that the create waits for the outcome of another one."""
     message = (
-        "order %(order_id)r is being sent elsewhere; waiting for its outcome for at most %(seconds)g s, until its "
-        "deadline at %(until)s, because its sender may still receive the answer"
+        "order %(order_id)r is being sent by another process or client; waiting for its outcome for at most "
+        "%(seconds)g s, until its deadline at %(until)s, because its sender may still receive the answer"
     )
     fields = {"seconds": round((until - now).total_seconds(), 1), "until": f"{until:%Y-%m-%d %H:%M:%S} UTC"}
     report(logger, logging.INFO, Event.ORDER_AWAITED, message, order_id=order.order_id, **fields)

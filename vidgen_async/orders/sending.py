@@ -2,8 +2,8 @@
 
 A call enters by :meth:`Sender.submit` (a first send, or it joins the one under way) or :meth:`Sender.resend`. A worker
 that the client owns carries the order out: ``_create`` stores the intent, ``_send_until_settled`` loops over the
-attempts, ``_attempt`` and ``_send`` make one. A caller who is cancelled (a browser that went away) changes nothing but
-that caller.
+attempts, ``_attempt`` and ``_send`` make one. If a caller is cancelled (the browser of its user has disconnected), only
+that caller is affected.
 
 Two commits precede the first byte. The order is stored as *queued*; a slot of the rolling limit is reserved; the
 connection is made; then the attempt is stored as *sending*, and only then the first byte is sent. Later evidence only
@@ -95,7 +95,7 @@ logger = logging.getLogger(__name__)
 
 #: Maximum number of connection attempts for one create (proven: no byte was sent).
 CONNECT_ATTEMPTS = 3
-#: Seconds between a create that was answered with 429 and its next attempt, however short its Retry-After.
+#: Minimum number of seconds between a create that was answered with 429 and its next attempt.
 SHORTEST_PAUSE = 1.0
 #: Seconds after which a create that waits for a reserved slot reads the limit again.
 RECHECK_INTERVAL = 1.0
@@ -148,9 +148,9 @@ class Create:
     checked: "asyncio.Future[None]" = Factory(lambda: asyncio.get_running_loop().create_future())
     """Done when the request has passed its check: from then on it owns the order id."""
     order: Order | None = None
-    """As it is known now."""
+    """As last read or written; None before its intent is stored."""
     slots: "AccountSlots | None" = None
-    """Where it has reserved a slot; None once the slot is released."""
+    """The slots of its account, while it has reserved one of them."""
 
     # Of the last attempt:
     delivery: Delivery = Delivery.NOT_SENT
@@ -164,7 +164,7 @@ class Create:
     ended_by: BaseException | None = None
     """The first exception in it."""
     cause: BaseException | None = None
-    """What of it may be shown."""
+    """The same without secrets: the ``__cause__`` of what the caller gets."""
     refusal: ServiceError | None = None
     """The answer with which the service rejected it."""
 
@@ -195,7 +195,7 @@ class AccountSlots:
     """The slots of an account's rolling limit that sends of this client are about to use."""
 
     lock: asyncio.Lock = Factory(asyncio.Lock)
-    """Held by the first in line."""
+    """Held by the create that waits for a slot; the others wait in line for the lock."""
     reserved: int = 0
     released: asyncio.Event = Factory(asyncio.Event)
 
@@ -214,7 +214,7 @@ class OrdersUnderWay:
     balance_readers: set[asyncio.Task[None]] = Factory(set)
     hiding_lock: asyncio.Lock = Factory(asyncio.Lock)
     has_answer: bool = False
-    """The service has answered a create in its own form."""
+    """Whether a create was answered with a JSON object, which is the form of the service's own answers."""
 
 
 class Sender:
@@ -288,10 +288,10 @@ class Sender:
         elif not is_same_request(create.content, content):
             raise conflict(ref.order_id, "is being used for a different request, which is being sent now")
         try:
-            return await self._receipt(create, on_receipt)
+            return await self._await_receipt(create, on_receipt)
         except OrderStateError:
-            # It joined a resend that is refused, because the order had changed since the operator read it. That is no
-            # outcome of the order, so this call looks for one again.
+            # It joined a resend that was refused, because the order had changed since the operator read it. That is not
+            # an outcome of the order, so this call starts again.
             raise_if_closed()
             return await self.submit(ref, content, check=check, on_receipt=on_receipt, raise_if_closed=raise_if_closed)
 
@@ -300,7 +300,7 @@ class Sender:
         create = Create(ref=order.ref, content=order, order=order, resend=resend)
         create.checked.set_result(None)
         self._start(create, self._send_until_settled(create))
-        return await self._receipt(create, None)
+        return await self._await_receipt(create, None)
 
     def find_running(self, ref: OrderRef) -> Create | None:
         """The create of this order that still accepts callers."""
@@ -308,7 +308,8 @@ class Sender:
         is_over = create is None or (create.worker is not None and create.worker.done())
         return None if is_over else create
 
-    async def _receipt(self, create: Create, on_receipt: OnReceipt | None) -> Receipt:
+    async def _await_receipt(self, create: Create, on_receipt: OnReceipt | None) -> Receipt:
+        """Add the hook; return the receipt once the hook has returned."""
         if on_receipt is not None:
             create.hooks.append(on_receipt)
         receipt = await asyncio.shield(create.receipt)
@@ -319,12 +320,13 @@ class Sender:
     # -- the worker of an order ----------------------------------------------------------------------------------------
 
     def _start(self, create: Create, work: Coroutine[Any, Any, Receipt]) -> None:
-        create.worker = asyncio.create_task(self._work(create, work), name=f"order {create.ref.order_id}")
-        create.worker.add_done_callback(partial(self._end, create))
+        create.worker = asyncio.create_task(self._run(create, work), name=f"order {create.ref.order_id}")
+        create.worker.add_done_callback(partial(self._on_end, create))
         create.worker.add_done_callback(lambda _: work.close())  # it was cancelled before it began
         self.under_way.creates[create.ref] = create
 
-    async def _work(self, create: Create, work: Coroutine[Any, Any, Receipt]) -> None:
+    async def _run(self, create: Create, work: Coroutine[Any, Any, Receipt]) -> None:
+        """Carry out the order, give its callers the receipt, and call their hooks."""
         receipt = await work
         create.receipt.set_result(receipt)  # before the hooks: one of them may ask for this very order
         while create.hooks:
@@ -335,14 +337,14 @@ class Sender:
                 if inspect.isawaitable(pending):
                     await pending
 
-    def _end(self, create: Create, worker: "asyncio.Task[None]") -> None:
-        """The worker and its callers end with the same outcome."""
+    def _on_end(self, create: Create, worker: "asyncio.Task[None]") -> None:
+        """Give the callers the outcome with which the worker ended."""
         if self.under_way.creates.get(create.ref) is create:
             del self.under_way.creates[create.ref]
         if create.receipt.done():
             return
         if worker.cancelled() and create.order is not None and create.order.receipt is not None:
-            create.receipt.set_result(create.order.receipt)  # it was written after all
+            create.receipt.set_result(create.order.receipt)  # it was stored although the worker was cancelled
             return
         error = asyncio.CancelledError() if worker.cancelled() else worker.exception()
         if not isinstance(error, Exception | KeyboardInterrupt | SystemExit):
@@ -353,10 +355,10 @@ class Sender:
                 create.ref.order_id, create.order, create.refusal, why=why, may_have_been_sent=create.may_have_been_sent
             )
         create.receipt.set_exception(error)
-        create.receipt.exception()  # retrieved: every caller may have gone
+        create.receipt.exception()  # marked as retrieved: asyncio would log it if every caller was cancelled
 
     async def _create(self, create: Create, check: Check | None) -> Receipt:
-        """Store the intent, unless it is stored already, once the request has passed its check."""
+        """Check the request, store the intent unless it is stored already, and send the order."""
         ref, content = create.ref, create.content
         await self.settlement.flush(ref)
         order = create.order = await self.settlement.read(ref)
@@ -409,8 +411,8 @@ class Sender:
                     raise not_sent(order, create.ended_by, known) from showable(create.ended_by, known)
                 pause = backoff(connect_failures, 1.0)
             else:
-                max_wait -= _raise_unless_retryable(create, max_wait)
-                pause = SHORTEST_PAUSE  # the rest is a pause of the account, which _reserve_slot awaits and reports
+                max_wait -= _pause_of_retry(create, max_wait)
+                pause = SHORTEST_PAUSE  # the account may be paused longer: _reserve_slot awaits and reports that
             await self._clock.sleep(pause)
 
     async def _await_other_sender(self, create: Create) -> None:
@@ -425,14 +427,14 @@ class Sender:
             create.order = order = await self.settlement.read(order.ref) or order
 
     async def _confirm(self, create: Create) -> None:
-        """Ask for the candidates for the task of an uncertain order."""
+        """If the order is uncertain, check whether one of its candidates is its task."""
         if create.stored_order.state is OrderState.UNCERTAIN:
             create.order = await self._confirmation.confirm(create.stored_order)
 
     def _raise_refusal_of_others(self, create: Create, seen: Collection[int]) -> None:
         """Raise the refusal with which a concurrent send of the order ended."""
         order = create.stored_order
-        # (The last attempt may be another one, which was not sent.)
+        # The last attempt may be a later one, which was not sent.
         refused = [one for one in order.attempts if one.outcome is AttemptOutcome.REJECTED and one.n not in seen]
         if order.state is OrderState.REJECTED and refused and create.resend is None:
             raise recorded_refusal(refused[-1], origin=order.ref.service, wall=self._clock.wall(), **facts(order))
@@ -472,7 +474,8 @@ class Sender:
             raise ended_by  # the journal failed
 
     async def _send(self, create: Create) -> None:
-        """Connect, store the attempt, send."""
+        """Connect, store the attempt, send. Whatever ends this is recorded in the create; only the cancellation of the
+        worker is raised."""
         try:
             with create.recording_end():
                 request = await self._make_request(create)
@@ -517,8 +520,8 @@ class Sender:
             )
 
     async def _begin(self, create: Create, pacing: Pacing | None, states: Collection[OrderState]) -> None:
-        """Store the attempt as *sending*. It runs to its end although the create is cancelled: a journal in a thread
-        commits all the same."""
+        """Store the attempt as *sending*. It must not be interrupted if the create is cancelled: a journal in a
+        thread commits nevertheless."""
         order, resend, now = create.stored_order, create.resend, self._clock.wall()
         limit = DEADLINE_WITHOUT_LIMIT if self._time_limit is None else self._time_limit + DEADLINE_MARGIN
         permission = Permission(
@@ -542,13 +545,14 @@ class Sender:
             report_found_uncertain(changed.order, now)
             raise
         except BaseException:
-            if create.delivery is Delivery.NOT_SENT:  # whatever the journal has of it
+            if create.delivery is Delivery.NOT_SENT:  # although the journal may have stored the attempt
                 self.settlement.record_unsent(order.ref, permission.mark)
             raise
         create.order, create.refusal = order.with_attempt(attempt), None
         self._release_slot(create)
 
     async def _receive(self, create: Create, request: Request, response: Response) -> None:
+        """Read the answer into the create. One that is longer than LONGEST_ANSWER stays incomplete."""
         ring = self._endpoints.key_ring
         async with response:
             received = create.received = Received(request, response.status, response.headers)
@@ -594,7 +598,8 @@ class Sender:
             raise not_recorded(create.stored_order, self.settlement.describe(call.error)) from cause
 
     async def _collect_evidence(self, create: Create) -> Evidence:
-        """What the attempt is evidence of. A long answer is read in several turns of the event loop."""
+        """Return the evidence of the attempt; set ``cause`` and ``refusal`` of the create. A long answer is examined in
+        several turns of the event loop."""
         order, received, now = create.stored_order, create.received, self._clock.wall()
         known = KnownValues(self._secrets_of(order))
         unparsed = b"" if create.connection is None else create.connection.unparsed
@@ -637,8 +642,8 @@ class Sender:
 
     @asynccontextmanager
     async def _prepared(self, known: KnownValues) -> AsyncIterator[None]:
-        """A block that hides these values. One at a time: to hide a long prompt needs fifty times
-        its size of memory meanwhile."""
+        """A block in which these values are hidden in texts. One block at a time, since hiding a long prompt takes
+        fifty times its size in memory."""
         async with self.under_way.hiding_lock:
             await in_turns(self._clock, known.prepare())
             yield
@@ -676,7 +681,7 @@ class Sender:
                 await self._clock.sleep(turn.wait)
 
     def _release_slot(self, create: Create) -> None:
-        """The slot is free again, or the stored attempt counts from now on."""
+        """Release the slot: it is free again, or the stored attempt now counts in its place."""
         if create.slots is not None:
             create.slots.reserved -= 1
             create.slots.released.set()
@@ -709,7 +714,7 @@ class Sender:
                 report(logger, logging.WARNING, Event.ORDERS_UNANSWERED, message, **fields)
             await self._read_unanswered()
         finally:
-            self.settlement.hurry()
+            self.settlement.stop_waiting()
             for worker in workers:
                 worker.cancel()
             await wait_for_end(workers)  # a second cancellation would interrupt what they write after the first one
@@ -726,7 +731,7 @@ class Sender:
 
 
 def _check_sendable(order: Order, resend: Resend | None) -> None:
-    """Raise what an order that may not be sent stands for."""
+    """Raise the error of an order whose state does not allow that it is sent."""
     if resend is not None:
         check_attempt(order, resend.expect_attempt)
         if order.state is not OrderState.UNCERTAIN:
@@ -756,9 +761,9 @@ def _proves_not_sent(error: BaseException) -> bool:
     return isinstance(proof, CassetteError | ClientStateError)
 
 
-def _raise_unless_retryable(create: Create, max_wait: float) -> float:
-    """Raise the outcome of a create, unless it is a 429 whose pause is at most ``max_wait``. Return the seconds of this
-    pause."""
+def _pause_of_retry(create: Create, max_wait: float) -> float:
+    """Return the seconds after which a create is retried: it was answered with a 429 whose pause is at most
+    ``max_wait``. Raise any other outcome."""
     order, refusal = create.stored_order, create.refusal
     if order.state is not OrderState.REJECTED or refusal is None:
         raise uncertain(order, refusal) from refusal or create.cause

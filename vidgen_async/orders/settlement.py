@@ -24,8 +24,8 @@ T = TypeVar("T")
 _Key = tuple[OrderRef, int | str]
 """An attempt, by its number or its mark."""
 
-#: For how many seconds after its first failure, which may take long, a write is retried before its caller continues;
-#: from then on it is retried in the background.
+#: For how many seconds a write is retried while its caller waits, counted from the end of the first failed attempt;
+#: after that it is retried in the background.
 RETRY_FOR = 30.0
 #: Seconds before the first retry in the background.
 _FIRST_PAUSE = 2.0
@@ -44,7 +44,7 @@ class Settlement:
         self.unwritten = self._late.unwritten
         """Evidence that the journal did not accept yet."""
         self._unsent: dict[OrderRef, dict[str, Evidence]] = {}
-        """That nothing was sent of the attempts with these marks, which the journal may have or get."""
+        """By mark: that nothing was sent of an attempt that the journal did not confirm, but may have stored."""
         self._is_closing = asyncio.Event()
 
     async def complete(self, work: Coroutine[Any, Any, T]) -> T:
@@ -67,7 +67,7 @@ class Settlement:
                 raise error
 
     def describe(self, error: BaseException) -> str:
-        """The text of an error of a journal, without secrets: a journal of the user's own may say anything."""
+        """The text of an error of a journal, without secrets: that of a user's own journal may contain anything."""
         if isinstance(error, VidgenError):
             return error.summary.removesuffix(" Nothing was written.")
         return f"{type(error).__name__}: {hide_secrets(str(error), self._known_secrets)}"
@@ -122,12 +122,12 @@ class Settlement:
             if self._is_closing.is_set() or self._clock.now() >= give_up_at:
                 self._late.put((ref, n), evidence)
                 if evidence.task_id is not None:
-                    raise self._not_stored(evidence.task_id, error, **facts(order))
+                    raise self._not_stored_error(evidence.task_id, error, **facts(order))
                 return order.with_evidence(n, evidence)
             with suppress(TimeoutError):
                 await within(self._clock, backoff(failures, 1.0), self._is_closing.wait)
 
-    def hurry(self) -> None:
+    def stop_waiting(self) -> None:
         """Make pending calls of :meth:`write` return after one more attempt: the client is closing."""
         self._is_closing.set()
 
@@ -149,7 +149,7 @@ class Settlement:
                 await self._late.write([(key, evidence)])
             if call.error is not None:
                 if evidence.task_id is not None:
-                    raise self._not_stored(evidence.task_id, call.error, order_id=ref.order_id)
+                    raise self._not_stored_error(evidence.task_id, call.error, order_id=ref.order_id)
                 raise call.error
 
     async def aclose(self) -> None:
@@ -201,13 +201,13 @@ class Settlement:
             error=self.describe(error),
         )
 
-    def _not_stored(self, task_id: str, error: BaseException, **order: Any) -> ReceiptNotStoredError:
+    def _not_stored_error(self, task_id: str, error: BaseException, **order: Any) -> ReceiptNotStoredError:
         failure = ReceiptNotStoredError(
             f"order {order['order_id']!r}: the service accepted it as task {task_id!r}, but the journal could not be "
             f"written ({self.describe(error)}). The client retries the write while it is open.",
             task_id=task_id,
             **order,
-            advice="Store the task id; if the client is closed before, record it with orders.adopt(…).",
+            advice="Store the task id; if the client is closed before that, record it with orders.adopt(…).",
         )
         failure.__cause__ = showable(error, self._known_secrets)
         return failure
