@@ -64,7 +64,7 @@ class Response(Protocol):
         ...
 
     def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
-        """The body in chunks of at most ``size`` bytes, also after ``read()``. BodyError tells how many bytes of an
+        """The body in chunks of at most ``size`` bytes, also after ``read()``. BodyError states how many bytes of an
         incomplete body were received."""
         ...
 
@@ -141,11 +141,11 @@ class Transport(ABC):
     as any other; only a refused connection is not proven to be *not sent*, so that such a create is uncertain.
 
     ``send`` raises a TransportError (or CancelledError, and a replay's CassetteError); once it has returned, the caller
-    owns the response. What a transport declares about itself are the attributes below, of its class or of the object.
+    owns the response. A transport declares what is special about it by the attributes below, in its class or object.
     """
 
     is_replay: bool = False
-    """It only plays back: its orders are never written into a durable journal. Its connections say so, too."""
+    """It only plays back: its orders are never stored in a durable journal. Its connections are marked, too."""
     goes_out: bool = False
     """It plays back some requests and sends others: a journal named by VIDGEN_JOURNAL is refused, not ignored."""
     is_recording: bool = False
@@ -158,7 +158,7 @@ class Transport(ABC):
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         # The connect of a base class does not call the send that this class replaces.
-        if _owner(cls, "send") < _owner(cls, "connect"):
+        if _base_position(cls, "send") < _base_position(cls, "connect"):
             cls.connect = Transport.connect  # type: ignore[method-assign]
         elif "connect" in vars(cls):
             cls.connect = _unless_patched(cls.connect)  # type: ignore[method-assign, assignment]
@@ -173,10 +173,10 @@ class Transport(ABC):
         """Make everything ready to send the request. No byte of it is sent unless ``connection.send()`` is called in
         the block; leaving the block releases the connection. The response has a block of its own, within this one.
 
-        This one only remembers the request. One of your own must not send anything: that is the one thing that is
-        trusted, and only the contract's tests show it. What it raises proves *not sent* if it is a TransportError with
-        ``delivery=Delivery.NOT_SENT``, or a CancelledError with such a ``__cause__`` (:func:`nothing_sent` adds it);
-        whatever else it raises makes a create uncertain.
+        This implementation does not connect: ``connection.send()`` calls :meth:`send`. A ``connect`` of your own must
+        not send anything: the client cannot check that, only the contract's tests can. What it raises proves *not sent*
+        if it is a TransportError with ``delivery=Delivery.NOT_SENT``, or a CancelledError with such a ``__cause__``
+        (:func:`nothing_sent` adds it); whatever else it raises makes a create uncertain.
         """
         yield Connection(partial(self.send, request))
 
@@ -216,9 +216,9 @@ def _unless_patched(connect: _Connect) -> _Connect:
 _CAPABILITIES = ("is_replay", "goes_out", "is_recording", "clock", "user_agent")
 
 
-def _owner(kind: type, name: str) -> int:
+def _base_position(kind: type, name: str) -> int:
     """The position of the class that defines the method, among the bases of ``kind``."""
-    return next(place for place, base in enumerate(kind.__mro__) if name in vars(base))
+    return next(position for position, base in enumerate(kind.__mro__) if name in vars(base))
 
 
 def checked_transport(transport: Transport) -> Transport:
@@ -230,7 +230,7 @@ def checked_transport(transport: Transport) -> Transport:
 
 
 class WrappingTransport(Transport):
-    """Passes everything on to another transport: the base class of transports that add something to one.
+    """Passes everything on to another transport: the base class of transports that change or observe requests.
 
     Override :meth:`prepare` to change requests. A subclass that overrides ``send`` sends its creates with that, too: a
     refused connection is then no proof of *not sent*, unless it overrides ``connect`` as well. It declares what
@@ -268,7 +268,7 @@ class WrappingTransport(Transport):
         error = call.error
         if isinstance(error, TransportError) and error.delivery is Delivery.NOT_SENT:
             raise error
-        # Its text may quote the request, with the API key: it is no cause of this error.
+        # Not chained: its text may quote the request, with the API key.
         message = f"{request.op}: {type(self).__name__}.prepare raised {describe(error)}; nothing was sent"
         raise TransportError(message, delivery=Delivery.NOT_SENT, phase=Phase.BUILD, op=request.op)
 

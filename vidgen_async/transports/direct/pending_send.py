@@ -1,9 +1,9 @@
 """One send: the arguments for aiohttp, its progress, and the abort.
 
 aiohttp's exception classes do not show whether bytes were sent; its trace signals do. ``on_request_headers_sent`` is
-awaited when the connection is ready and before the first byte is even assembled: a create waits there until it is
-released, and is closed with nothing sent if it is cancelled. *Not sent* is concluded only from a signal of the connect
-phase of the same call; a patched session that sends no signals proves nothing.
+awaited when the connection is ready, before the headers are serialized: a create waits there until it is released; if
+it is cancelled there, its connection is closed with nothing sent. *Not sent* is concluded only from a signal of the
+connect phase of the same call; a patched session that sends no signals proves nothing.
 """
 
 import asyncio
@@ -227,15 +227,16 @@ class PendingCreate(PendingSend):
         """The connection is ready, or the send has ended."""
         self.is_released = asyncio.Event()
         """The request may be sent."""
-        self._is_begun = False
-        """The request was sent, or began to be sent."""
+        self._has_begun = False
+        """The request may have been sent."""
         self.is_signalled = False
         """The session that is about to send it sends signals."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether the request can be sent, or was, since aiohttp did not send its signals: False only if it was held
-        back and its connection was closed since, or data was received on it."""
+        """False if the request is held back and can no longer be sent, since its connection was closed, data was
+        received on it, or the transport was closed. True in all other cases: also if aiohttp sent no signal, so that
+        the request was not held back."""
         is_open = self.connection is None or (self.connection.is_connected() and not self.connection.has_received)
         return self.progress.delivery is not Delivery.NOT_SENT or (is_open and not self.is_aborted)
 
@@ -246,27 +247,31 @@ class PendingCreate(PendingSend):
             return b""
         return bytes(self.connection.received)
 
-    def end(self, sending: asyncio.Task[Any]) -> None:
+    def on_end(self, sending: asyncio.Task[Any]) -> None:
         """The send has ended."""
         self.is_held.set()
         if not sending.cancelled():
-            sending.exception()  # asyncio logs none that nobody awaits, where a block is never left
+            sending.exception()  # marked as retrieved: asyncio would log it if the block of the create is never left
 
-    def reach(self, phase: Phase) -> None:
-        """A signal of the connect phase."""
-        if not self._is_begun:
+    def on_connect_signal(self, phase: Phase) -> None:
+        """The connect phase has come to ``phase``: unless the request is being sent already, nothing of it was sent."""
+        if not self._has_begun:
             self.progress.delivery, self.progress.phase = Delivery.NOT_SENT, phase
 
     async def hold(self) -> None:
-        """The connection is ready and nothing was sent. Return when the request may be sent."""
-        if not self._is_begun:
+        """The connection is ready and nothing was sent: return when the request may be sent, which is recorded.
+
+        Raises:
+            NoRetryError: It must not be sent: it was sent before, or the connection was closed meanwhile.
+        """
+        if not self._has_begun:
             self.progress.delivery = Delivery.NOT_SENT
             self.is_held.set()
             await self.is_released.wait()
-        if self._is_begun:  # a wrapper around aiohttp repeats the request
+        if self._has_begun:  # a wrapper around aiohttp repeats the request
             message = "the same request was about to be sent again"
             raise NoRetryError(aiohttp.ClientConnectionError(message))
-        is_ready, self._is_begun = self.is_ready, True
+        is_ready, self._has_begun = self.is_ready, True
         self.progress.delivery = Delivery.MAYBE_SENT
         self.progress.phase = Phase.WAIT if self.upload is None else Phase.SEND
         if not is_ready:  # what was received is not the response, and nothing can be sent on a closed connection
@@ -281,7 +286,7 @@ class PendingCreate(PendingSend):
             await self.hold()
         return await send_only_once(request, handler)
 
-    def write_chunk(self) -> None:
+    def on_chunk(self) -> None:
         """A chunk of the body is about to be written."""
         # A response can be received while the body is still being sent; then the send is in a later phase.
         if self.upload is not None and self.upload.is_read and self.progress.delivery is Delivery.MAYBE_SENT:
@@ -304,7 +309,7 @@ async def _on_start(session: object, context: SimpleNamespace, params: object) -
 
 
 async def _on_connect_signal(phase: Phase, session: object, context: SimpleNamespace, params: object) -> None:
-    context.trace_request_ctx.reach(phase)
+    context.trace_request_ctx.on_connect_signal(phase)
 
 
 async def _on_headers(session: object, context: SimpleNamespace, params: object) -> None:
@@ -312,4 +317,4 @@ async def _on_headers(session: object, context: SimpleNamespace, params: object)
 
 
 async def _on_chunk(session: object, context: SimpleNamespace, params: object) -> None:
-    context.trace_request_ctx.write_chunk()
+    context.trace_request_ctx.on_chunk()

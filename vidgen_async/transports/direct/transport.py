@@ -150,16 +150,16 @@ class DirectTransport(Transport):
         self._check_state(request)
         create = self._make_create(request)
         sending = asyncio.create_task(self._exchange(create), name="create")
-        sending.add_done_callback(create.end)
+        sending.add_done_callback(create.on_end)
         try:
             await _wait_until_held(create, sending)
             yield Connection(
-                partial(_release, create, sending),
+                partial(_send_held, create, sending),
                 is_ready=lambda: create.is_ready,
                 unparsed=lambda: create.unparsed,
             )
         finally:
-            await _end(sending)
+            await _cancel_send(sending)
 
     async def aclose(self) -> None:
         """Refuse further sends, and abort those in progress: sends raise TransportClosedError, reads of open responses
@@ -198,6 +198,7 @@ class DirectTransport(Transport):
                     await self._idle.wait()
 
     def _check_state(self, request: Request) -> None:
+        """Raise if the transport cannot be used here; its first use binds it to this process and event loop."""
         here = (os.getpid(), asyncio.get_running_loop())
         if self._owner is None and not self._is_closed:
             self._owner = here
@@ -303,7 +304,7 @@ class DirectTransport(Transport):
     # -- reads without a session -------------------------------------------------------------------------------------
 
     def _plain_reads_of(self, request: Request) -> PlainReads | None:
-        """Those to which ``request`` belongs, or None where a session sends it."""
+        """Return the PlainReads that sends the request; None if an aiohttp session must send it."""
         if self._session is not None:
             return None
         reads = self._plain_reads.get(request.pool)
@@ -340,7 +341,7 @@ class DirectTransport(Transport):
             self._check_idle()
         if failure is not None:
             try:
-                raise failure  # as above
+                raise failure  # outside of any except block, as in _exchange
             finally:
                 del failure
         response = DirectResponse(answer, request)
@@ -378,15 +379,15 @@ class DirectTransport(Transport):
 
 
 async def _wait_until_held(create: PendingCreate, sending: asyncio.Task[DirectResponse]) -> None:
-    """Return when the connection is ready; raise if it is proven that nothing was sent. Any other end of the send is
-    that of ``connection.send()``."""
+    """Return when the connection is ready; raise if it is proven that nothing was sent. If the send has ended in
+    any other way, return: ``connection.send()`` returns or raises its outcome."""
     try:
         await create.is_held.wait()
         if sending.cancelled():
             raise asyncio.CancelledError
     except asyncio.CancelledError as cancelled:
         with suppress(asyncio.CancelledError):  # cancelled twice: the first one is raised
-            await _end(sending)
+            await _cancel_send(sending)
         if create.progress.delivery is Delivery.NOT_SENT:
             cancelled.__cause__ = failures.cancelled(create.request, create.progress)
         raise
@@ -394,13 +395,14 @@ async def _wait_until_held(create: PendingCreate, sending: asyncio.Task[DirectRe
         raise create.explain(error) if isinstance(error, Exception) and not isinstance(error, TransportError) else error
 
 
-async def _release(create: PendingCreate, sending: asyncio.Task[DirectResponse]) -> DirectResponse:
+async def _send_held(create: PendingCreate, sending: asyncio.Task[DirectResponse]) -> DirectResponse:
+    """Let the request that is held back be sent; return its response."""
     create.is_released.set()
     return await sending
 
 
-async def _end(sending: asyncio.Task[DirectResponse]) -> None:
-    """End a send: nothing of it is sent from now on, and its response is closed."""
+async def _cancel_send(sending: asyncio.Task[DirectResponse]) -> None:
+    """Cancel a send, await its end, and close its response if it has one."""
     sending.cancel()
     await wait_for_end({sending})
     if not sending.cancelled() and sending.exception() is None:
