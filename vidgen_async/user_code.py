@@ -1,8 +1,8 @@
 """What code that is not the SDK's own raises: hooks, key functions, transports, journals, listeners, log handlers …
 
-It concerns the call that it was made for, and nobody else. Only a KeyboardInterrupt, a SystemExit and the cancellation
-of the task that runs the code propagate: a GeneratorExit, or a CancelledError that nobody asked for, is an error like
-any other.
+It affects the call that ran this code, and no other one. Only a KeyboardInterrupt, a SystemExit and the cancellation
+of the task that runs the code propagate: a GeneratorExit, or a CancelledError without a cancellation of that task,
+is an error like any other.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ def current_task() -> "asyncio.Task[Any] | None":
 
 
 def must_propagate(error: BaseException, caller: "asyncio.Task[Any] | None") -> bool:
-    """Whether what came out of user code ends the SDK's code around it too.
+    """Return whether an exception of user code must propagate through the SDK's code that called it.
 
     Args:
         error: What was raised.
@@ -34,7 +34,7 @@ def must_propagate(error: BaseException, caller: "asyncio.Task[Any] | None") -> 
     if isinstance(error, asyncio.CancelledError):
         return caller is not None and caller.cancelling() > 0
     if isinstance(error, GeneratorExit):
-        # A coroutine that nobody runs any more is closed, outside of its task.
+        # A coroutine that no task runs any more is closed, by the garbage collector for example: not in its task.
         return caller is not None and current_task() is not caller
     return isinstance(error, EXITS)
 

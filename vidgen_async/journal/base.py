@@ -72,16 +72,17 @@ class Journal(Protocol):
         ...
 
     async def namespace(self, proposed: str) -> str:
-        """Return the random namespace of the deployment. If none is stored yet, ``proposed`` is stored for good."""
+        """Return the random namespace of the deployment. If none is stored yet, ``proposed`` is stored permanently."""
         ...
 
     async def intend(self, order: Order) -> Order:
-        """Store a new order as *queued*, unless an order of that name exists. Return the stored order."""
+        """Store a new order as *queued*, unless an order with its ``ref`` exists. Return the stored order."""
         ...
 
     async def turn(self, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
         """Return whether a create may start: the rolling limit has a free slot, and no 429 pauses the account
-        (``Evidence.retry_at``). The creates and the answers of all users of the journal count."""
+        (``Evidence.retry_at``). The creates and answers of all clients that use the journal are
+        counted."""
         ...
 
     async def begin(self, permission: Permission) -> Attempt:
@@ -108,7 +109,7 @@ class Journal(Protocol):
 
     async def settle_mark(self, ref: OrderRef, mark: str, evidence: Evidence) -> Order | None:
         """Add evidence about the attempt of the order that has this mark, as :meth:`settle` does. Return the order, or
-        None if there is none; nothing is written if it has no such attempt."""
+        None if the journal does not have it; nothing is written if the order has no such attempt."""
         ...
 
     async def confirm(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
@@ -127,7 +128,7 @@ class Journal(Protocol):
         """Record an operator's decision that a task belongs to the order, if the order is in one of ``states``.
 
         Args:
-            ref: The name of the order.
+            ref: The order.
             attempt: An attempt of kind ``adopt`` with the receipt; its ``n`` is set here.
             states: The states in which the order may be changed.
 
@@ -138,7 +139,7 @@ class Journal(Protocol):
         ...
 
     async def owner(self, ref: OrderRef, task_id: str) -> OrderRef | None:
-        """Return the name of another order, of any account of the service, whose receipt is this task."""
+        """Return the ref of another order, of any account, whose receipt is this task; None if there is none."""
         ...
 
     async def record(self, service: str, results: Iterable[TaskResult]) -> None:
@@ -216,7 +217,7 @@ def is_listed(order: Order, states: Collection[OrderState] | None, is_terminal: 
 
 def is_in_shard(task_id: str, shard: Shard | None) -> bool:
     """Return whether the task belongs to shard ``(i, n)``: the CRC-32 of its id in UTF-8, modulo ``n``, is ``i``. It is
-    the same in all processes, on all hosts and for all journals; None has all tasks."""
+    the same in all processes, on all hosts and for all journals. With None, the answer is true."""
     if shard is None:
         return True
     index, count = shard

@@ -174,7 +174,7 @@ def _structure(file: BinaryIO, boxes: Sequence[Box], end: int, length: int, *, h
     for moof in fragments:
         try:
             for track_id, track in read_fragment(file, moof, index.defaults).items():
-                tracks[track_id] = tracks.get(track_id, Track()).extended(track)
+                tracks[track_id] = tracks.get(track_id, Track()).with_fragment(track)
         except UnreadableError:
             is_known = False
     is_known = is_known and all(track.samples is not None for track in tracks.values())

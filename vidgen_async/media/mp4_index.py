@@ -9,7 +9,7 @@ from typing import BinaryIO
 from attrs import evolve, frozen
 
 #: Maximum size in bytes of a box whose fields are read.
-_MOST_FIELDS = 1 << 24
+_LONGEST_FIELDS = 1 << 24
 #: The tables of a track: the offsets of its chunks, the samples in each chunk, and the sizes and durations of samples.
 _TABLES = frozenset({b"stco", b"co64", b"stsc", b"stsz", b"stts"})
 
@@ -48,13 +48,13 @@ class Track:
     end: int = 0
     """Where it ends; the byte after its beginning if ``samples`` is None."""
     duration: int = 0
-    """That of all samples, in units of which ``timescale`` are a second."""
+    """The duration of all samples, in units of 1/``timescale`` seconds."""
     timescale: int = 0
 
-    def extended(self, other: "Track") -> "Track":
-        """Return the track with the samples of a fragment, too."""
+    def with_fragment(self, other: "Track") -> "Track":
+        """Return the track with the samples of a fragment added."""
         samples = None if self.samples is None or other.samples is None else self.samples + other.samples
-        last, end = max((self.last, self.end), (other.last, other.end), key=lambda place: place[1])
+        last, end = max((self.last, self.end), (other.last, other.end), key=lambda chunk: chunk[1])
         return evolve(self, samples=samples, last=last, end=end, duration=self.duration + other.duration)
 
 
@@ -126,11 +126,11 @@ def read_fragment(file: BinaryIO, moof: Box, defaults: Mapping[int, tuple[int, i
         boxes = _children(file, traf)
         header = _Fields(file, _only(boxes, b"tfhd"))
         track_id = header.number()
-        if header.flags & 0x1:
+        if header.flags & 0x1:  # base-data-offset
             at = header.number(8)
-        elif header.flags & 0x20000:
+        elif header.flags & 0x20000:  # default-base-is-moof
             at = moof.start
-        if header.flags & 0x2:
+        if header.flags & 0x2:  # sample-description-index
             header.number()
         duration, size = defaults.get(track_id, (0, 0))
         duration = header.number() if header.flags & 0x8 else duration
@@ -140,14 +140,15 @@ def read_fragment(file: BinaryIO, moof: Box, defaults: Mapping[int, tuple[int, i
             run = _Fields(file, box)
             count = run.number()
             at = base + run.number(signed=True) if run.flags & 0x1 else at
-            if run.flags & 0x4:
+            if run.flags & 0x4:  # first-sample-flags
                 run.number()
+            # Of each sample: its duration (0x100), size (0x200), flags (0x400) and time offset (0x800), if present.
             width = (run.flags & 0xF00).bit_count()
             values = run.numbers(4, count * width)
             durations = sum(values[::width]) if run.flags & 0x100 else count * duration
             sizes = sum(values[(run.flags >> 8) & 1 :: width]) if run.flags & 0x200 else count * size
             new = Track(count, at, at + sizes if count else 0, durations)
-            tracks[track_id] = tracks.get(track_id, Track()).extended(new)
+            tracks[track_id] = tracks.get(track_id, Track()).with_fragment(new)
             at += sizes
     return tracks
 
@@ -176,6 +177,7 @@ def read_last_fragment(file: BinaryIO, mfra: Box) -> int:
     for box in of_kind(_children(file, mfra), b"tfra"):
         fields = _Fields(file, box)
         _, sizes, count = fields.numbers(4, 3)
+        # Three fields of 2 bits: the sizes in bytes, less one, of the numbers that follow the offset.
         size = 8 if fields.version else 4
         rest = sum((sizes >> shift & 3) + 1 for shift in (0, 2, 4))
         for _ in range(count):
@@ -189,7 +191,7 @@ class _Fields:
     """Reads the fields of a box with a version and flags, one after another."""
 
     def __init__(self, file: BinaryIO, box: Box) -> None:
-        if box.end - box.payload > _MOST_FIELDS:
+        if box.end - box.payload > _LONGEST_FIELDS:
             raise UnreadableError
         file.seek(box.payload)
         self._data = file.read(box.end - box.payload)
@@ -250,7 +252,7 @@ def _only(boxes: Iterable[Box], kind: bytes) -> Box:
 
 
 def _read_track(file: BinaryIO, trak: Box) -> tuple[int, Track]:
-    """Return a track and its id."""
+    """Return the id of a track, and the track. If the id cannot be read, it is a negative number instead."""
     try:
         boxes = _children(file, trak)
         media = _children(file, _only(boxes, b"mdia"))
