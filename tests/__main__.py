@@ -22,6 +22,8 @@ All other arguments are passed to pytest:
   python -m tests --engines                     the recipes for job queues, and the long proofs of the journal in
                                                 PostgreSQL; needs pip install -e ".[test-engines]",
                                                 redis-server and pgbouncer
+  python -m tests --lowest                      the quick tests and those of the journals; needs
+                                                pip install -e . $(python -m tests.lowest_versions)
   python -m tests --coverage                    the tests, and what of the package they cover
   python -X dev -m tests                        all, in Python's development mode
 
@@ -36,6 +38,7 @@ SITE = ("sphinx", "--fail-on-warning", "--quiet", "--jobs=auto", "docs", "build/
 QUEUES = "examples/queues"
 ALL = "not needs_dev and not needs_engines"
 QUICK = f"not slow and {ALL}"
+CONFORMANCE = "tests/journal/test_conformance.py"
 COVERAGE = ("--cov", "--cov-report=term-missing:skip-covered")
 
 
@@ -64,6 +67,7 @@ def parse(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
     which.add_argument("--fast", action="store_true", help="leave out type checks and slow tests")
     which.add_argument("--dev", action="store_true", help="only what needs a browser, builds, type checkers or peers")
     which.add_argument("--engines", action="store_true", help="only what needs job queues and their servers")
+    which.add_argument("--lowest", action="store_true", help="only what is tested with the lowest versions allowed")
     which.add_argument("--coverage", action="store_true", help="only the tests, with their coverage")
     return parser.parse_known_args(words)
 
@@ -76,6 +80,8 @@ def checks_of(options: argparse.Namespace, arguments: list[str]) -> list[tuple[s
         return [("mypy", QUEUES), pytest("needs_engines", *arguments)]
     if options.fast:
         return [FORMAT, LINT, IMPORTS, pytest(QUICK, *arguments)]
+    if options.lowest:  # what starts PostgreSQL is slow
+        return [pytest(QUICK, *arguments), pytest(f"slow and {ALL}", *(arguments or (CONFORMANCE,)))]
     if options.coverage:  # a part of the suite covers a part of the package
         return [pytest(ALL, *COVERAGE, *(arguments or ("--cov-fail-under=95",)))]
     return [FORMAT, LINT, ("mypy",), IMPORTS, SITE, pytest(ALL, *arguments)]

@@ -176,7 +176,7 @@ def test_wrong_usage_is_exit_code_2_and_names_the_mistake(here):
         "--sandbox and --account": ("generate", "x", "-o", "a.mp4", "--sandbox", "--account", "b"),
         "'five' is not a valid whole number.": ("generate", "x", "-o", "a.mp4", "--duration", "five"),
         "'soon' is not a valid number.": ("wait", "t", "--timeout", "soon"),
-        "-file'?\n": ("create", "x", "--promt-file", "a.txt"),
+        "id you mean": ("create", "x", "--promt-file", "a.txt"),
         "--timeout": ("generate", "x", "-o", "a.mp4", "--timeout", "0"),
         "no such command 'fly'": ("fly",),
     }.items():

@@ -160,6 +160,7 @@ def test_a_base_url_without_the_prefix_is_warned_about_and_the_404s_are_named():
         ("https://h/openapi/v1?token=secret", "query"),
         ("  ", "no base URL"),
         ("http://[::1/openapi/v1", "not a URL"),
+        (r"https://h\x/openapi/v1", "not a URL"),
     ],
 )
 def test_a_bad_base_url_is_refused_with_the_reason(given, said):

@@ -5,8 +5,8 @@ import re
 import sys
 
 import pytest
-from packaging.requirements import Requirement
 
+from tests.lowest_versions import lowest_version, requirements_of
 from vidgen_async.sandbox import Sandbox
 
 from .conftest import PARTS_OF_THE_BASE, PYPROJECT, ROOT, run, run_well
@@ -19,14 +19,7 @@ OLDEST_PYTHON = PYPROJECT["project"]["requires-python"].removeprefix(">=")
 
 def asked_for(*extras: str) -> dict[str, str]:
     """What the package itself asks for, or these extras: names with the oldest release allowed."""
-    project = PYPROJECT["project"]
-    lines = [line for extra in extras for line in project["optional-dependencies"][extra]]
-    wanted = [Requirement(line) for line in (lines if extras else project["dependencies"])]
-    return {
-        found.name: next(limit.version for limit in found.specifier if limit.operator == ">=")
-        for found in wanted
-        if found.name != project["name"]
-    }
+    return {requirement.name: lowest_version(requirement) for requirement in requirements_of(*extras)}
 
 
 def test_alone_it_brings_none_of_what_the_extras_need(bare, tmp_path):

@@ -197,13 +197,15 @@ def _rich_tables(view: Table, layout: _Layout, width: int) -> Iterator[RichTable
 
 
 def _rich_table(layout: _Layout, rows: Iterable[Sequence[str]], *, has_head: bool = True) -> RichTable:
-    padding = (0, layout.space, 0, 0)
-    made = RichTable(box=None, pad_edge=False, header_style="bold", padding=padding, show_header=has_head)
+    # The space is columns of its own: rich before 15 adds padding to the last column, too, and cuts others for it.
+    made = RichTable(box=None, header_style="bold", padding=0, show_header=has_head)
     for name, head, width in zip(layout.table.names, layout.heads, layout.widths, strict=True):
         justify: JustifyMethod = "right" if name in layout.table.numbers else "left"
+        if made.columns:
+            made.add_column(width=layout.space)
         made.add_column(Text(head), justify=justify, vertical="top", width=width)
-    for row in rows:
-        made.add_row(*map(styled, row))
+    for first, *others in rows:
+        made.add_row(styled(first), *(part for cell in others for part in ("", styled(cell))))
     return made
 
 

@@ -72,7 +72,7 @@ def problem_of_url(value: object, service: URL | None = None, now: datetime | No
         return f"must be a string, not {type(value).__name__}"
     try:
         url = URL(value)
-        is_http = url.scheme in ("http", "https") and bool(url.host)
+        is_http = url.scheme in ("http", "https") and bool(url.host) and "\\" not in url.authority
     except (ValueError, IndexError):  # yarl raises an IndexError for some hosts with brackets
         is_http = False
     if not is_http or value != value.strip():
