@@ -6,6 +6,7 @@ import json
 import re
 import signal
 import subprocess
+import tempfile
 import threading
 import urllib.error
 import urllib.request
@@ -18,7 +19,8 @@ from vidgen_async.cli import sandbox_runner
 from vidgen_async.cli.sandbox_runner import SandboxLog, describe_create
 from vidgen_async.cli.service_connection import sandbox_class
 from vidgen_async.errors import ConfigurationError
-from vidgen_async.sandbox import Fault, ReceivedCreate, Sandbox
+from vidgen_async.sandbox import Fault, ReceivedCreate, Sandbox, media
+from vidgen_async.sandbox.creates import CreateHandler
 
 FIELDS = {"model": "gen-2.0", "prompt": "a secret plan", "duration": 5}
 
@@ -71,6 +73,26 @@ async def test_a_create_without_a_response_is_logged_when_it_is_overdue_and_when
     with pytest.raises(aiohttp.ClientError):
         await creating
     assert log_lines[1:] == log_lines[:1]
+
+
+@pytest.mark.parametrize("op", ["videos.create", "videos.content"])
+async def test_an_exception_of_the_sandbox_is_in_its_500_and_in_the_line(op, logged, session, log_lines, monkeypatch):
+    def fail(*_: object) -> None:
+        raise PermissionError("no\nway to write")
+
+    created = await (await session.post(f"{logged.base_url}/videos", json=FIELDS)).json()
+    logged.clock.advance(60)
+    monkeypatch.setattr(media, "find_renderer", lambda: fail)
+    monkeypatch.setattr(CreateHandler, "add_task", fail)
+    if op == "videos.create":
+        answer = await session.post(f"{logged.base_url}/videos", json=FIELDS)
+    else:
+        answer = await session.get(f"{logged.base_url}/videos/{created['id']}/content")
+
+    assert answer.status == 500
+    assert (await answer.json())["error"]["message"] == "the sandbox itself failed: PermissionError: no\nway to write"
+    assert log_lines[-1].endswith(", the sandbox itself failed: PermissionError: no way to write")
+    assert logged.requests[-1].error == "PermissionError: no\nway to write"
 
 
 async def test_a_signed_link_is_logged_without_its_signature(logged, session, log_lines):
@@ -142,6 +164,16 @@ def request_json(url: str, key: str = "", **body: object) -> tuple[int, dict]:
     except urllib.error.HTTPError as error:
         with error:
             return error.code, json.load(error)
+
+
+def test_a_sandbox_without_a_temporary_directory_does_not_start(here, monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+
+    code, out, err = here("sandbox")
+
+    assert (code, out) == (2, "")
+    assert "the sandbox cannot render videos without a temporary directory: No such file or directory" in err
+    assert "set TMPDIR to a writable one" in err
 
 
 def test_text_of_a_client_cannot_control_the_terminal(served):

@@ -122,7 +122,8 @@ class SandboxLog:
             self._log(request)
 
     def _log(self, request: ReceivedRequest) -> None:
-        self._write(describe_create(request.create) if request.create else describe(request))
+        line = describe_create(request.create) if request.create else describe(request)
+        self._write(f"{line}, the sandbox itself failed: {clean(request.error)}" if request.error else line)
 
 
 def describe(request: ReceivedRequest) -> str:

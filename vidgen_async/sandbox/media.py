@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from functools import cache
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -235,6 +236,23 @@ def _make(film: Film, is_stopped: Callable[[], bool]) -> bytes:
     with _IMPORT_LOCK:
         make = find_renderer()
     return make(film, is_stopped)
+
+
+def check_temporary_directory() -> None:
+    """Check that the encoder can write its file, where there is one.
+
+    Raises:
+        OSError: There is no writable temporary directory.
+    """
+    if find_spec("av") is None:
+        return
+    try:
+        with tempfile.TemporaryFile(prefix="sandbox-") as file:
+            file.write(b"film")
+    except OSError as error:
+        reason = error.strerror or error
+        message = f"cannot render videos without a temporary directory: {reason}; set TMPDIR to a writable one"
+        raise OSError(error.errno, message) from error
 
 
 @cache

@@ -1,5 +1,6 @@
 """Handles one request from its head to its end: log it, read it, answer it, and apply its fault."""
 
+import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +22,8 @@ from vidgen_async.sandbox.state_file import StateError
 from vidgen_async.sandbox.web import access_control
 from vidgen_async.sandbox.web.pages import FoundPage, PageCall, Pages
 from vidgen_async.sandbox.wire import close_connection, read_body, send
+
+logger = logging.getLogger(__name__)
 
 NO_FAULT = Fault(name="none")
 DROPPED = Fault(name="drop after", made=False, ends="close")
@@ -83,8 +86,16 @@ class RequestDispatcher:
         path, _, query = request.raw_path.partition("?")
         call = Call(route, path, query, _headers_for(request.headers, fault), raw, create)
         # There is no await in between: no other request sees a change before it is stored.
-        answer = self._store(await self.endpoints.handle(call)) if fault.made else made_up_answer(route.op)
+        answer = self._store(await self._handle(call, received)) if fault.made else made_up_answer(route.op)
         return await self._respond(origin, request, received, answer, fault)
+
+    async def _handle(self, call: Call, received: ReceivedRequest) -> Answer:
+        """Return the answer of the endpoint, or a 500 with the exception that it raised."""
+        try:
+            return await self.endpoints.handle(call)
+        except Exception as error:  # noqa: BLE001 - its client must learn what it was
+            received.error = _describe(error)
+            return _answer_failure(received.op, error)
 
     def _store(self, answer: Answer) -> Answer:
         """Store the changes, and return the answer, or a 503 if they could not be stored."""
@@ -106,6 +117,8 @@ class RequestDispatcher:
             answer = await self.pages.answer(methods, request.method, call)
         except Refusal as refusal:
             answer = refusal.answer
+        except Exception as error:  # noqa: BLE001 - as for the endpoints
+            answer = _answer_failure("a page of its own", error)
         answer = access_control.with_page_headers(self._store(answer))
         return await send(request, _with_request_id(answer, _new_request_id()), NO_FAULT)
 
@@ -136,6 +149,16 @@ class RequestDispatcher:
             if received.create:
                 received.create.status = answer.status
         return await send(request, answer, fault)
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _answer_failure(what: str, error: Exception) -> Answer:
+    """Log an exception of the sandbox itself, and return the answer for it."""
+    logger.error("the sandbox could not answer %s", what, exc_info=error)
+    return Answer.error(500, "SANDBOX_FAILED", f"the sandbox itself failed: {_describe(error)}")
 
 
 def _new_request_id() -> str:

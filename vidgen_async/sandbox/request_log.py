@@ -18,8 +18,9 @@ class ReceivedRequest:
     ``n`` counts from 1.
 
     The rest is set later: ``create`` for a POST /videos, ``fault`` the name of its fault, ``body`` its first 10,000
-    bytes and ``size`` that of all of it, ``status`` and ``request_id`` of the answer (None: no answer), and
-    ``is_over`` when the request has been handled, which took ``milliseconds`` of real time.
+    bytes and ``size`` that of all of it, ``status`` and ``request_id`` of the answer (None: no answer), ``error`` the
+    exception for which the sandbox itself answered 500, and ``is_over`` when the request has been handled, which took
+    ``milliseconds`` of real time.
     """
 
     origin: OriginName
@@ -36,6 +37,7 @@ class ReceivedRequest:
     status: int | None = None
     request_id: str | None = None
     milliseconds: float | None = None
+    error: str | None = None
     is_over: bool = False
 
     @property
