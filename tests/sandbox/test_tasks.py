@@ -172,9 +172,13 @@ async def test_an_invalid_range_or_one_of_another_video_gets_the_whole_video(ser
     etag = (await api.get(url)).headers["etag"]
 
     invalid = [{"Range": "lines=1-2"}, {"Range": "bytes=-"}, {"Range": "bytes=0-9", "If-Range": '"other"'}]
-    statuses = [(await api.get(url, headers=headers)).status for headers in invalid]
+    invalid += [{"Range": "bytes=5-1"}, {"Range": "bytes=99999999-1"}, {"Range": "bytes=1"}, {"Range": "bytes=a-b"}]
+    replies = [await api.get(url, headers=headers) for headers in invalid]
 
-    assert statuses == [200, 200, 200]
+    assert [reply.status for reply in replies] == [200] * len(invalid)
+    for unsatisfiable in ("bytes=-0", "bytes=99999999-", "bytes=99999999-99999999"):
+        beyond = await api.get(url, headers={"Range": unsatisfiable})
+        assert (beyond.status, beyond.headers["content-range"]) == (416, f"bytes */{len(replies[0].body)}")
     assert (await api.get(url, headers={"Range": "bytes=0-9", "If-Range": etag})).status == 206
 
 

@@ -57,21 +57,25 @@ def not_json() -> Refusal:
 def video_answer(data: bytes, etag: str, range_header: str | None, if_range: str | None) -> Answer:
     """Return 200 with the whole video, 206 with the requested range, or 416 for a range beyond the end.
 
-    As HTTP requires, a header that is not a single byte range is ignored, and so is a range whose ``If-Range`` does
-    not match. An offset of more than 18 digits is not a byte range here.
+    As RFC 9110 requires, a header that is not a single byte range is ignored, and so is a range that ends before it
+    begins, or whose ``If-Range`` does not match. An offset of more than 18 digits is not a byte range here.
     """
     headers = {"Content-Type": "video/mp4", "Accept-Ranges": "bytes", "ETag": etag}
     match = re.fullmatch(r"\s*bytes\s*=\s*([0-9]{0,18})\s*-\s*([0-9]{0,18})\s*", range_header or "")
-    if match is None or match.groups() == ("", "") or if_range not in (None, etag):
+    if match is None or match.groups() == ("", "") or if_range not in (None, etag) or _is_reversed(*match.groups()):
         return Answer(200, data, headers)
     first, last = _bounds(match[1], match[2], len(data))
-    if first >= len(data) or first > last:
+    if first >= len(data):
         refused = Answer.error(
             416, "RANGE_NOT_SATISFIABLE", f"the range is beyond the end of the video; size: {len(data)} bytes"
         )
         return refused.with_headers({"Content-Range": f"bytes */{len(data)}"})
     headers["Content-Range"] = f"bytes {first}-{last}/{len(data)}"
     return Answer(206, data[first : last + 1], headers)
+
+
+def _is_reversed(first: str, last: str) -> bool:
+    return bool(first and last) and int(first) > int(last)
 
 
 def _bounds(first: str, last: str, size: int) -> tuple[int, int]:
