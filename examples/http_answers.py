@@ -53,7 +53,10 @@ def answer_to(error: VidgenError) -> tuple[int, dict[str, Any], dict[str, str]]:
     """
     status = next(code for kind, code in STATUSES if isinstance(error, kind))
     if isinstance(error, ServiceError) and error.status == 416:
-        status = 416  # the range that the browser asked for does not exist
+        # The range that the browser asked for does not exist.
+        size = error.content_range
+        headers = {"Content-Range": size} if size else {}
+        return 416, {"message": error.summary}, headers
     if 400 <= status < 500:
         return status, {"message": error.summary}, {}
     logger.error("%s", error)

@@ -180,6 +180,8 @@ class ServiceError(VidgenError):
         self.request_id = request_id
         #: The Retry-After of the response in seconds; None without one.
         self.retry_after = retry_after
+        #: Of the 416 of a stream: its Content-Range, ``bytes */SIZE``, which a proxy sends too; None without one.
+        self.content_range: str | None = None
 
 
 class BadRequestError(ServiceError):

@@ -59,12 +59,14 @@ async def test_the_parts_of_a_video_that_a_browser_asks_for_are_passed_on(name, 
     whole = await app.get("/orders/order-1/video")
     part = await app.get("/orders/order-1/video", Range="bytes=100-199")
     beyond = await app.get("/orders/order-1/video", Range="bytes=99999999-")
+    reversed_ = await app.get("/orders/order-1/video", Range="bytes=5-1")
 
     body = await whole.read()
     assert (whole.status, whole.content_type, whole.content_length) == (200, "video/mp4", len(body))
     assert (part.status, await part.read()) == (206, body[100:200])
     assert part.headers["Content-Range"] == f"bytes 100-199/{len(body)}"
-    assert beyond.status == 416
+    assert (beyond.status, beyond.headers["Content-Range"]) == (416, f"bytes */{len(body)}")
+    assert (reversed_.status, await reversed_.read()) == (200, body)
 
 
 async def test_errors_have_the_status_that_tells_the_page_what_to_do(name, start, service):

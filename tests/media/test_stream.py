@@ -1,6 +1,7 @@
 """A video streamed through a web application, with the range of the browser's request and headers for a browser."""
 
 import asyncio
+import pickle
 
 import pytest
 from attrs import evolve
@@ -218,6 +219,19 @@ async def test_closing_an_open_stream_closes_the_connection_of_an_unread_video(d
             await gone.wait()
         with pytest.raises(BodyError, match="closed"):
             await read_all(stream)
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [("bytes */100000", "bytes */100000"), ("bytes */*", None), ("lines */7", None), (None, None)],
+)
+async def test_a_416_has_the_size_of_the_video_for_proxies(header, expected, downloads_of):
+    answer = Says(status=416, headers={} if header is None else {"Content-Range": header})
+    async with site(answer) as service:
+        with pytest.raises(UnexpectedResponseError) as caught:
+            await downloads_of(service).open_stream("task-1", range="bytes=100000-")
+    copied = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own
+    assert caught.value.content_range == copied.content_range == expected
 
 
 @pytest.mark.parametrize(("answer", "kind"), [(page(416), UnexpectedResponseError), (page(409), NotReadyError)])

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from vidgen_async.clock import Clock, hold_of, within
-from vidgen_async.errors import DownloadError, InvalidRequestError
+from vidgen_async.errors import DownloadError, InvalidRequestError, ServiceError
 from vidgen_async.media.content import Content
 from vidgen_async.media.partial_file import PartialFile
 from vidgen_async.media.progress import OnProgress
@@ -153,7 +153,7 @@ class Downloads:
             range: The value of the Range header, sent unchanged. Whether the response is 206 depends on the channel.
 
         Raises:
-            ServiceError: Any status other than 200 and 206.
+            ServiceError: Any status other than 200 and 206; that of a 416 has ``content_range``.
             NotVideoError: The response is not a video.
         """
         if range is not None and not (isinstance(range, str) and _RANGE.fullmatch(range)):
@@ -164,7 +164,12 @@ class Downloads:
         async with AsyncExitStack() as stack:
             response = await stack.enter_async_context(result.response)
             if response.status == 416:
-                raise await content.make_not_video_error(result, "does not contain the requested range")
+                try:
+                    raise await content.make_not_video_error(result, "does not contain the requested range")
+                except ServiceError as error:
+                    size = re.fullmatch(r"bytes \*/\d{1,18}", response.headers.get("Content-Range", ""))
+                    error.content_range = size and size[0]
+                    raise
             stack.pop_all()
         return VideoStream(response, result.head, result.chunks)
 

@@ -15,7 +15,6 @@ from vidgen_async.redaction.messages import showable
 #: The parameters of the name of a database, and the variables that they have by default.
 _VARIABLES = {"user": "PGUSER", "host": "PGHOST", "port": "PGPORT", "dbname": "PGDATABASE"}
 
-
 _SCHEMES = ("postgresql", "postgres")
 #: Of other drivers. Anything else may be a part of a password.
 _SCHEME = re.compile(r"(?:jdbc:)?postgres(?:ql)?(?:\+\w{1,20})?", re.IGNORECASE)
