@@ -1,8 +1,8 @@
 """Settings of the direct transport that cannot be used are errors that name them, and no request leaves."""
 
+import re
 from contextlib import suppress
 
-import aiohttp
 import pytest
 from yarl import URL
 
@@ -334,13 +334,15 @@ async def test_a_refused_connect_proves_that_nothing_was_sent(status, monkeypatc
 
 
 @pytest.mark.parametrize("is_through_proxy", [False, True])
-async def test_an_error_without_secrets_is_the_cause(is_through_proxy):
+async def test_the_text_of_an_expected_error_is_a_note(is_through_proxy):
     dead = f"http://127.0.0.1:{raw.dead_port()}"
     transport = DirectTransport(proxy=dead if is_through_proxy else None)
     with pytest.raises(ConnectError) as caught:
         await swallowed(transport, create(URL(SERVICE if is_through_proxy else dead)))
     await transport.aclose()
-    assert isinstance(caught.value.__cause__, aiohttp.ClientConnectorError)
+    assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+    (note,) = caught.value.__notes__
+    assert re.match(r"\(cause: Client(Proxy)?Connect(ion|or)Error: Cannot connect to host", note)
 
 
 @by_both_ways

@@ -112,7 +112,8 @@ class Videos:
             validate: Check the request as :meth:`check` does before anything is sent; False leaves that to the service.
 
         Raises:
-            NotSentError: Proven: no byte was sent.
+            NotSentError: Proven: no byte was sent. Its ``__cause__`` is an AuthenticationError if the catalog was
+                refused with 401: the create would be, too.
             RejectedError: The service refused. Also an InsufficientCreditsError, RateLimitError, …
             UncertainCreateError: It is unknown whether the service accepted it; it is never sent again automatically.
             OrderConflictError: The order id stands for another request.

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from vidgen_async.errors import (
+    AuthenticationError,
     CreateError,
     InvalidRequestError,
     NotSentError,
@@ -80,6 +81,12 @@ def not_sent(order: Order, failure: BaseException | None, known: Iterable[str]) 
         )
         return UncertainCreateError(message, **facts(order), advice=WHAT_TO_DO)
     return NotSentError(f"order {order.order_id!r} was not sent: {cause}.", **facts(order), advice=CALL_AGAIN)
+
+
+def key_refused(order_id: str, refused: AuthenticationError) -> NotSentError:
+    """The catalog was refused with 401, so that the create would be, too."""
+    message = f"order {order_id!r} was not sent: models.list: 401: the API key was refused."
+    return NotSentError(message, order_id=order_id, advice=refused.advice)
 
 
 def not_recorded(order: Order, cause: str) -> UncertainCreateError:

@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import partial
 
 from vidgen_async.clock import Clock
-from vidgen_async.errors import ClientStateError, InvalidRequestError, OrderStateError
+from vidgen_async.errors import AuthenticationError, ClientStateError, InvalidRequestError, OrderStateError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
 from vidgen_async.orders.error_messages import (
@@ -24,6 +24,7 @@ from vidgen_async.orders.error_messages import (
     check_page,
     check_reason,
     check_shard,
+    key_refused,
     parse_states,
     taken_by_another,
     unreadable,
@@ -32,7 +33,7 @@ from vidgen_async.orders.error_messages import (
 from vidgen_async.orders.local_images import ImagesToUpload, ImageUploads
 from vidgen_async.orders.reports import report_found_uncertain
 from vidgen_async.orders.results import Results
-from vidgen_async.orders.sending import Check, OnReceipt, Resend, Sender
+from vidgen_async.orders.sending import OnReceipt, Resend, Sender
 from vidgen_async.service.endpoints import checked_task_id
 from vidgen_async.service.request_body import create_body, read_request
 from vidgen_async.types.orders import (
@@ -158,12 +159,13 @@ class Orders:
         if images is None:
             content = OrderContent(body=create_body(request))
         else:
-            content = await self._image_uploads.complete(ref, request, images, self._check if validate else None)
+            check_planned = partial(self._check_request, ref) if validate else None
+            content = await self._image_uploads.complete(ref, request, images, check_planned)
             self._check_usable()  # the client may have been closed during the upload
             request = read_request(content.body)
         if on_order is not None:
             on_order()
-        check = self._check_of(request) if validate else None
+        check = partial(self._check_request, ref, request) if validate else None
         return await self._sender.submit(
             ref, content, check=check, on_receipt=on_receipt, raise_if_closed=self._check_usable
         )
@@ -184,8 +186,13 @@ class Orders:
         running = self._sender.find_running(ref)
         return await self._settlement.read(ref) if running is None else running.content
 
-    def _check_of(self, request: VideoRequest) -> Check | None:
-        return None if self._check is None else partial(self._check, request)
+    async def _check_request(self, ref: OrderRef, request: VideoRequest) -> None:
+        if self._check is None:
+            return
+        try:
+            await self._check(request)
+        except AuthenticationError as refused:
+            raise key_refused(ref.order_id, refused) from refused.with_traceback(None)
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -312,7 +319,7 @@ class Orders:
         states = set(OrderState) - {OrderState.WITHDRAWN}
         order = await self._in_state(order_id, "resumed", states)
         self._check_usable()  # the client may have been closed while the journal was read
-        check = self._check_of(read_request(order.body)) if validate else None
+        check = partial(self._check_request, order.ref, read_request(order.body)) if validate else None
         return await self._sender.submit(
             order.ref, order, check=check, on_receipt=on_receipt, raise_if_closed=self._check_usable
         )

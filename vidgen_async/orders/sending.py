@@ -16,7 +16,7 @@ import asyncio
 import inspect
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from functools import partial
@@ -408,7 +408,7 @@ class Sender:
                 connect_failures += 1
                 if connect_failures == CONNECT_ATTEMPTS or isinstance(create.ended_by, ClientStateError):
                     known = [value for value in self._secrets_of(order) if len(value) <= LONG_ANSWER]
-                    raise not_sent(order, create.ended_by, known) from showable(create.ended_by, known)
+                    raise not_sent(order, create.ended_by, known) from _cause_of(create, known)
                 pause = backoff(connect_failures, 1.0)
             else:
                 max_wait -= _pause_of_retry(create, max_wait)
@@ -605,7 +605,7 @@ class Sender:
         unparsed = b"" if create.connection is None else create.connection.unparsed
         if received is None:
             async with self._prepared(known):
-                create.cause = showable(create.ended_by, known)
+                create.cause = _cause_of(create, known)
                 return evidence_without_answer(create.delivery, create.ended_by, unparsed=unparsed, at=now, known=known)
         request, is_complete = received.request, received.is_complete
         await self._yield_to_loop(received)
@@ -621,7 +621,7 @@ class Sender:
         if evidence.outcome is AttemptOutcome.ACCEPTED:
             return evidence
         async with self._prepared(known):
-            create.cause = showable(create.ended_by, known)
+            create.cause = _cause_of(create, known)
             failure = None if is_complete else create.ended_by
             cause = describe_outcome(answer, evidence.outcome, is_complete=is_complete, failure=failure)
             evidence = evolve(evidence, cause=cause)
@@ -751,6 +751,13 @@ def _check_ready(connection: Connection) -> None:
     if not connection.is_ready:
         message = "the service closed the connection, or sent data on it, before the request was sent"
         raise ConnectionLostError(message, delivery=Delivery.NOT_SENT, phase=Phase.CONNECT, op="videos.create")
+
+
+def _cause_of(create: Create, known: Iterable[str]) -> BaseException | None:
+    """What may be shown of what ended the attempt; of a failure of the network without the frames of the send."""
+    cause = showable(create.ended_by, known)
+    is_expected = isinstance(cause, TransportError | TimeoutError) and cause.__cause__ is None
+    return cause.with_traceback(None) if cause is not None and is_expected else cause
 
 
 def _proves_not_sent(error: BaseException) -> bool:

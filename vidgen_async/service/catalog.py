@@ -4,12 +4,13 @@ import asyncio
 import logging
 import math
 from collections.abc import Sequence
+from copy import copy
 from typing import ClassVar
 
 from attrs import frozen
 
 from vidgen_async.clock import Clock, within
-from vidgen_async.errors import ResponseTimeoutError, ServiceError, TransportError, VidgenError
+from vidgen_async.errors import AuthenticationError, ResponseTimeoutError, ServiceError, TransportError, VidgenError
 from vidgen_async.events import Event, report
 from vidgen_async.redaction.messages import excerpt
 from vidgen_async.service.codec import read_catalog
@@ -69,10 +70,14 @@ class LiveCatalog:
         self._is_failure_reported = False
 
     async def refuse_invalid(self, request: VideoRequest) -> None:
-        """Raise InvalidRequestError if :meth:`check` finds problems."""
+        """Raise InvalidRequestError if :meth:`check` finds problems, and AuthenticationError if the catalog was refused
+        with 401: a create has the same key."""
         from vidgen_async.service.validation import refuse  # noqa: PLC0415 - as below
 
-        refuse((await self.check(request)).problems)
+        check = await self.check(request)
+        refuse(check.problems)
+        if isinstance(check.catalog_error, AuthenticationError):
+            raise copy(check.catalog_error)
 
     async def check(self, request: VideoRequest, found: Sequence[str] = ()) -> RequestCheck:
         """All problems of the request, with those that were ``found`` before. A cached catalog suffices to accept it;
@@ -95,8 +100,9 @@ class LiveCatalog:
         if catalog is None:
             message = "could not fetch the catalog; skipping validation of model %(model)s against it: %(error)s"
             fields = {"model": excerpt(request.model, limit=80), "error": self._failure}
-            level = logging.DEBUG if self._is_failure_reported else logging.WARNING
-            self._is_failure_reported = True
+            is_key_refused = isinstance(self._failure, AuthenticationError)  # which ends the create
+            level = logging.DEBUG if is_key_refused or self._is_failure_reported else logging.WARNING
+            self._is_failure_reported |= not is_key_refused
             report(logger, level, Event.CATALOG_FETCH_FAILED, message, **fields)
             return RequestCheck(problems=tuple(problems), catalog_error=self._failure)
         wrong = {field_of(problem) for problem in problems}
@@ -131,4 +137,5 @@ class LiveCatalog:
             return
         self._failed_at = self._clock.now()
         is_down = isinstance(self._failure, TransportError) and self._failure.delivery is Delivery.NOT_SENT
-        self._paused_until = self._failed_at + (0.0 if is_down else PAUSE_AFTER_FAILURE)
+        is_key_refused = isinstance(self._failure, AuthenticationError)  # a function may return another one soon
+        self._paused_until = self._failed_at + (0.0 if is_down or is_key_refused else PAUSE_AFTER_FAILURE)

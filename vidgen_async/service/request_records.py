@@ -47,10 +47,10 @@ async def connect_recorded(
             yield connection.with_send(partial(record.send, connection.send))
     except BaseException as failure:
         if not is_connected:
-            record.end(None, type(failure).__name__)
+            record.end(None, failure)
         raise
     finally:
-        record.end(None, "not sent")
+        record.end(None, None)
 
 
 @define(eq=False)
@@ -69,12 +69,12 @@ class RequestRecord:
         try:
             response = await send()
         except BaseException as failure:
-            self.end(None, type(failure).__name__)
+            self.end(None, failure)
             raise
         self.end(response, None)
         return response
 
-    def end(self, response: Response | None, error: str | None) -> None:
+    def end(self, response: Response | None, failure: BaseException | None) -> None:
         """Log the record, unless it was logged."""
         if self._is_over:
             return
@@ -82,7 +82,8 @@ class RequestRecord:
         # To hide a long value takes too long for a turn of the event loop.
         hidden = KnownValues(value for value in self._known if len(value) <= LONG_ANSWER)
         request_id = None if response is None else request_id_of(response.headers)
-        ended = "%(error)s" if response is None else "%(status)d"
+        ended = "%(error)s%(cause)s" if response is None else "%(status)d"
+        error = "not sent" if failure is None else type(failure).__name__
         report(
             logger,
             logging.DEBUG,
@@ -95,7 +96,8 @@ class RequestRecord:
             milliseconds=1000.0 * (self._clock.now() - self._began),
             request_id=None if request_id is None else excerpt(request_id, hidden, limit=100),
             attempt=self._attempt,
-            error=error,
+            error=None if response is not None else error,
+            cause="".join(f" {excerpt(note, hidden)}" for note in getattr(failure, "__notes__", ())),
         )
 
 

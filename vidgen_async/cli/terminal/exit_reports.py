@@ -211,7 +211,7 @@ def _advice(error: BaseException, run_state: RunState) -> tuple[str, ...]:
 
 
 def _specific_advice(error: BaseException, run_state: RunState) -> tuple[str, ...]:
-    refusal = error.__cause__ if isinstance(error, errors.UncertainCreateError) else error
+    refusal = error.__cause__ if isinstance(error, errors.UncertainCreateError | errors.NotSentError) else error
     if isinstance(refusal, errors.AuthenticationError) and refusal.source == "service key":
         return (CHECK_THE_KEY,)
     if isinstance(error, errors.NotSentError):

@@ -22,8 +22,8 @@ from vidgen_async.transports.direct.failures import (
     limit_of,
     reason,
     secrets_of,
-    showable,
     where,
+    with_cause,
 )
 from vidgen_async.types.http import CHUNK, LONGEST_ANSWER, Body, Request
 
@@ -187,9 +187,7 @@ class DirectResponse(BaseResponse):
             what = f"the body is not HTTP ({reason(error, known)})"
         else:
             what = f"the connection was lost within the body ({reason(error, known)})"
-        failure = self._body_error(what)
-        failure.__cause__ = showable(error, known)
-        return failure
+        return with_cause(self._body_error(what), error, known)
 
     def _body_error(self, what: str) -> BodyError:
         message = f"{self._request.op}: {what}; {self._received} bytes were received"

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
+from typing import TypeVar
 
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
@@ -20,10 +21,11 @@ from vidgen_async.errors import (
     TransportClosedError,
     TransportError,
 )
-from vidgen_async.redaction import messages
 from vidgen_async.redaction.known_values import KnownValues
-from vidgen_async.redaction.messages import excerpt
+from vidgen_async.redaction.messages import excerpt, showable
 from vidgen_async.types.http import CHUNK, BytesBody, Delivery, Phase, Request
+
+E = TypeVar("E", bound=TransportError)
 
 _DELIVERY_TEXT = {
     Delivery.NOT_SENT: "no byte of the request was sent",
@@ -80,10 +82,8 @@ def where(request: Request) -> str:
 
 def unsendable(request: Request, problem: str, error: Exception | None = None) -> TransportError:
     """The request cannot be made; it never reached the network."""
-    cause = showable(error, KnownValues())
-    return _make_error(
-        TransportError, f"the request cannot be sent: {problem}", request, Progress(), Phase.BUILD, cause
-    )
+    failure = _make_error(TransportError, f"the request cannot be sent: {problem}", request, Progress(), Phase.BUILD)
+    return with_cause(failure, error, KnownValues())
 
 
 def explain(
@@ -95,24 +95,25 @@ def explain(
     is_connection_reused: bool = False,
 ) -> TransportError:
     """The TransportError for what aiohttp raised. Without a progress (a read) nothing is claimed about delivery."""
-    explained = _explain(error, request, progress, proxy)
+    known = secrets_of(request, proxy)
+    explained = with_cause(_explain(error, request, progress, known), error, known)
     if is_connection_reused and isinstance(explained, ConnectionLostError):
         # Where a part of a response was received, aiohttp's message is what it had parsed of it.
         explained.is_reused = isinstance(getattr(error, "message", ""), str)
     return explained
 
 
-def _explain(error: Exception, request: Request, progress: Progress | None, proxy: URL | None) -> TransportError:
-    known = secrets_of(request, proxy)
-    cause = showable(error, known)
+def _explain(
+    error: Exception, request: Request, progress: Progress | None, known: KnownValues | None
+) -> TransportError:
     if (what := _connect_failure(error, request, known)) is not None:
         phase = Phase.DNS if isinstance(error, aiohttp.ClientConnectorDNSError) else Phase.CONNECT
-        return _make_error(ConnectError, what, request, progress, phase, cause)
+        return _make_error(ConnectError, what, request, progress, phase)
     host = where(request)
     if progress is not None and progress.delivery is Delivery.NOT_SENT:
         # A proxy that closed the connection or sent no HTTP, a socket that failed in the TLS handshake …
         what = f"connection to {host} failed ({reason(error, known)})"
-        return _make_error(ConnectError, what, request, progress, Phase.CONNECT, cause)
+        return _make_error(ConnectError, what, request, progress, Phase.CONNECT)
     kind: type[TransportError] = ConnectionLostError
     phase = Phase.WAIT
     match error:
@@ -128,13 +129,13 @@ def _explain(error: Exception, request: Request, progress: Progress | None, prox
             what = f"{host} closed the connection without a response"
         case _:
             what = f"the connection to {host} was lost before a response was received ({reason(error, known)})"
-    return _make_error(kind, what, request, progress, phase, cause)
+    return _make_error(kind, what, request, progress, phase)
 
 
 def body_failed(error: Exception, request: Request, progress: Progress | None) -> TransportError:
     """The request's own body raised ``error`` while it was being sent."""
     what = f"the body of the request could not be read ({excerpt(str(error)) or type(error).__name__})"
-    return _make_error(TransportError, what, request, progress, Phase.SEND, showable(error, KnownValues()))
+    return with_cause(_make_error(TransportError, what, request, progress, Phase.SEND), error, KnownValues())
 
 
 def closed(
@@ -145,24 +146,32 @@ def closed(
     what: str = "the transport was closed",
 ) -> TransportError:
     """The transport (or the session that it was given) was closed before or during the request."""
-    return _make_error(TransportClosedError, what, request, progress, Phase.WAIT, showable(error, secrets_of(request)))
+    failure = _make_error(TransportClosedError, what, request, progress, Phase.WAIT)
+    return with_cause(failure, error, secrets_of(request))
 
 
 def cancelled(request: Request, progress: Progress) -> TransportError:
     """The create was cancelled while it connected."""
-    return _make_error(TransportError, "it was cancelled", request, progress, progress.phase, None)
+    return _make_error(TransportError, "it was cancelled", request, progress, progress.phase)
 
 
 def upload_stalled(request: Request, progress: Progress | None, error: Exception) -> TransportError:
     """The service stopped reading the body."""
     what = f"{where(request)} read no more of the body {request.timeouts.within('read')}"
-    return _make_error(ResponseTimeoutError, what, request, progress, Phase.SEND, showable(error, secrets_of(request)))
+    failure = _make_error(ResponseTimeoutError, what, request, progress, Phase.SEND)
+    return with_cause(failure, error, secrets_of(request))
 
 
-def showable(error: BaseException | None, known: KnownValues | None) -> BaseException | None:
-    """As :func:`vidgen_async.redaction.messages.showable`: aiohttp quotes responses and whole URLs, signed ones too.
-    ``known`` is None if nothing of the other side may be shown."""
-    return messages.showable(error, known or (), may_show=partial(_may_show, is_known=known is not None))
+def with_cause(failure: E, error: BaseException | None, known: KnownValues | None) -> E:
+    """The failure with its cause. Of one that is expected of a network the text is a note: its traceback has frames of
+    libraries only. Any other is chained. aiohttp quotes responses and whole URLs, signed ones too: nothing of ``known``
+    is shown, and nothing of the other side if it is None."""
+    if isinstance(error, aiohttp.ClientError | HttpProcessingError | OSError):
+        name, text = type(error).__name__, reason(error, known)
+        failure.add_note(f"(cause: {name})" if text == name else f"(cause: {name}: {text})")
+    else:
+        failure.__cause__ = showable(error, known or (), may_show=partial(_may_show, is_known=known is not None))
+    return failure
 
 
 def _may_show(error: BaseException, *, is_known: bool) -> bool:
@@ -180,18 +189,15 @@ def _make_error(
     request: Request,
     progress: Progress | None,
     phase: Phase,
-    cause: BaseException | None,
 ) -> TransportError:
     delivery = Delivery.MAYBE_SENT if progress is None else progress.delivery
     fate = "" if progress is None else f"; {_DELIVERY_TEXT[delivery]}"
-    failure = kind(
+    return kind(
         f"{request.op}: {what}{fate}",
         delivery=delivery,
         phase=phase if progress is None else progress.phase,
         op=request.op,
     )
-    failure.__cause__ = cause
-    return failure
 
 
 def _connect_failure(error: Exception, request: Request, known: KnownValues | None) -> str | None:
