@@ -8,6 +8,7 @@ import pickle
 import sys
 import traceback
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -20,6 +21,7 @@ from vidgen_async import (
     AuthenticationError,
     Client,
     ConfigurationError,
+    CreateError,
     DownloadError,
     InvalidRequestError,
     NotFoundError,
@@ -28,6 +30,7 @@ from vidgen_async import (
 )
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import ClientStateError, NotReadyError
+from vidgen_async.journal import MemoryJournal
 from vidgen_async.sandbox import Fault, Sandbox
 from vidgen_async.transports import BufferedResponse, DirectTransport, FakeTransport
 
@@ -292,6 +295,37 @@ async def test_no_other_client_warns_of_the_journal_of_the_environment(service, 
         Client("key-1", base_url=f"https://service.test:{URL(service.base_url).port}/openapi/v1")
         monkeypatch.setenv("VIDGEN_JOURNAL", "memory:")
         Client(service.api_key, base_url=service.base_url)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "has_warning"),
+    [
+        ({}, None, True),
+        ({"journal": "memory:"}, None, False),
+        ({"journal": MemoryJournal()}, None, False),
+        ({}, "memory:", False),
+        ({"base_url": "http://127.0.0.1:9/openapi/v1"}, None, False),
+        ({"transport": FakeTransport(None)}, None, False),
+        ({"transport": DirectTransport(proxy="http://127.0.0.1:9")}, None, True),
+    ],
+)
+async def test_an_order_id_that_ends_with_the_process_is_warned_about_once(
+    monkeypatch, arguments, environment, has_warning
+):
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")  # where nothing listens
+    if environment:
+        monkeypatch.setenv("VIDGEN_JOURNAL", environment)
+    arguments = {"base_url": "https://service.invalid/openapi/v1", "clock": VirtualClock(), **arguments}
+    request = {"model": "gen-2.0", "prompt": "p", "validate": False}
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        async with Client("key", **arguments) as client:
+            for view in (client, client.with_options(poll_interval=90), client):
+                for named in ({}, {"order_id": "o"}):
+                    with suppress(CreateError):
+                        await view.videos.create(**request, **named)
+    assert [each.filename for each in seen] == [__file__] * has_warning
+    assert all("journal=" in str(each.message) for each in seen)
 
 
 async def test_the_clock_of_the_transport_is_used_unless_another_is_given():

@@ -323,7 +323,7 @@ async def test_a_refused_connect_proves_that_nothing_was_sent(status, monkeypatc
 
     async with raw_service(refuse) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", f"127.0.0.1:{proxy.port}")
-        async with Client("key", base_url=SERVICE, clock=VirtualClock()) as client:
+        async with Client("key", base_url=SERVICE, clock=VirtualClock(), journal="memory:") as client:
             with pytest.raises(NotSentError, match="the proxy on the way to") as caught:
                 await client.videos.create(model="m", prompt="p", validate=False, order_id="o-1")
             order = await client.orders.get("o-1")

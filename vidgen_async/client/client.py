@@ -45,6 +45,7 @@ from vidgen_async.orders.sending import OrdersUnderWay
 from vidgen_async.orders.settlement import Settlement
 from vidgen_async.transports.base import Transport, checked_transport
 from vidgen_async.transports.direct.proxies import is_on_this_machine
+from vidgen_async.transports.fake import FakeTransport
 from vidgen_async.types.http import KeyFunction, Timeouts, make_headers
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.resources import TerminalStatus
@@ -75,7 +76,8 @@ class Client:
         base_url: Default: VIDGEN_BASE_URL. It ends in ``/openapi/v1``.
         transport: Carries the requests (default: the network). The client closes it.
         journal: Where orders are stored before they are sent: an object, ``"sqlite:///orders.db"``, or VIDGEN_JOURNAL;
-            otherwise they are kept in memory, for this process only. The client closes it. With a sandbox of the same
+            otherwise they are kept in memory, for this process only: the first create with an ``order_id`` warns that
+            after a restart this id would create a second video. The client closes it. With a sandbox of the same
             process, orders in the journal of VIDGEN_JOURNAL are warned about.
         clock: Used for all waiting. Default: the transport's own, else the event loop's.
         poll_interval: Seconds between two polls of a task (section 8 recommends 60). A poll waits for its answer for a
@@ -165,7 +167,13 @@ class Client:
             user_agent=user_agent(transport.user_agent, program),
             lifetime=Lifetime(),
             under_way=OrdersUnderWay(
-                settlement=settlement, namespace=None if word is None else checked_name("namespace", word)
+                settlement=settlement,
+                namespace=None if word is None else checked_name("namespace", word),
+                has_unnamed_journal=journal is None
+                and not os.environ.get("VIDGEN_JOURNAL")
+                and not isinstance(transport, FakeTransport)
+                and not (transport.is_replay or transport.is_recording)
+                and not is_on_this_machine(base),
             ),
             results=Results(store, clock, str(base.origin()), settlement.describe),
             pacing=pacing or Pacing(),

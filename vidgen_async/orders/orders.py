@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 import uuid
+import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -155,6 +156,15 @@ class Orders:
             order_id = str(uuid.uuid4())
             message = "order %(order_id)s: created a new order id, since none was given"
             report(logger, logging.INFO, Event.ORDER_ID_CREATED, message, order_id=order_id)
+        elif self._sender.under_way.has_unnamed_journal:
+            self._sender.under_way.has_unnamed_journal = False
+            warnings.warn(
+                "this client keeps its orders in memory: after a restart the same order id would create and charge a "
+                'second video. Name a journal, Client(journal="sqlite:///orders.db") or VIDGEN_JOURNAL; "memory:" '
+                "names this one",
+                UserWarning,
+                stacklevel=3,
+            )
         ref = self._ref(order_id)
         if images is None:
             content = OrderContent(body=create_body(request))

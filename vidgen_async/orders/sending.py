@@ -215,6 +215,8 @@ class OrdersUnderWay:
     hiding_lock: asyncio.Lock = Factory(asyncio.Lock)
     has_answer: bool = False
     """Whether a create was answered with a JSON object, which is the form of the service's own answers."""
+    has_unnamed_journal: bool = False
+    """Orders are kept in memory, which nobody asked for, and can be charged; False once that was warned about."""
 
 
 class Sender:
