@@ -141,8 +141,8 @@ async def test_an_order_whose_process_was_killed_before_the_response_is_not_sent
 
 
 async def test_without_a_journal_nothing_is_sent(make_client, service, path):
-    path.write_bytes(b"a thesis. " * 1000)
     async with make_client() as client:
+        path.write_bytes(b"a thesis. " * 1000)
         with pytest.raises(JournalError, match="not a journal"):
             await client.videos.create(**FIELDS, order_id="order-1187")
     assert service.creates == []

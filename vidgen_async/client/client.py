@@ -60,7 +60,8 @@ RECOMMENDED_INTERVAL = 60.0
 class Client:
     """The service, for one API key on one event loop.
 
-    Nothing is opened before the first call. Use it as ``async with Client() as client:`` or call :meth:`aclose`.
+    Use it as ``async with Client() as client:``, which checks the journal, or call :meth:`aclose`. Nothing else is
+    opened before the first call.
 
     Every call raises ClientStateError when the client is closed, in a forked child, or on another event loop. Transient
     read failures are retried for ``retry_reads_for`` seconds; after that, and for permanent failures, a read raises a
@@ -293,7 +294,18 @@ class Client:
             raise NotImplementedError  # a block that was not entered has no end
 
     async def __aenter__(self) -> Self:
+        """Check the journal, where one is named. Nothing is written, and nothing else is opened.
+
+        Raises:
+            JournalError: It cannot be used: its directory does not exist, the server cannot be reached, …
+        """
         self._shared.lifetime.check()
+        if not self._is_view:
+            try:
+                await self._shared.journal.check()
+            except BaseException:
+                await self.aclose()  # a block that is not entered is not left
+                raise
         return self
 
     async def __aexit__(

@@ -71,6 +71,11 @@ class Journal(Protocol):
         """Whether the stored data survives the process."""
         ...
 
+    async def check(self) -> None:
+        """Raise JournalError if the journal certainly cannot be used. A client calls it when it is entered; nothing is
+        written."""
+        ...
+
     async def namespace(self, proposed: str) -> str:
         """Return the random namespace of the deployment. If none is stored yet, ``proposed`` is stored permanently."""
         ...

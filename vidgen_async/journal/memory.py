@@ -59,6 +59,9 @@ class MemoryJournal:
         #: What pauses the creates of an account, by service and account, as time of the 429 and end of the pause.
         self._pauses: dict[tuple[str, str], list[tuple[datetime, datetime]]] = {}
 
+    async def check(self) -> None:
+        """Do nothing: memory can always be used."""
+
     async def namespace(self, proposed: str) -> str:
         if self._namespace is None:
             self._namespace = proposed

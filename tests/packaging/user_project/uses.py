@@ -104,6 +104,9 @@ class Watched:
     def durable(self) -> bool:
         return self.inner.durable
 
+    async def check(self) -> None:
+        await self.inner.check()
+
     async def namespace(self, proposed: str) -> str:
         return await self.inner.namespace(proposed)
 

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import TypeVar
 
 import psycopg
@@ -80,6 +80,25 @@ class Connections:
             locked: What nobody else writes to meanwhile; None if nothing is written.
         """
         return self._threads.submit(self._execute, operation, locked)
+
+    def check(self) -> Future[None]:
+        """Queue a check whether the server, the database and the version of the tables can be used. Nothing is
+        written."""
+        return self._threads.submit(self._check)
+
+    def _check(self) -> None:
+        try:
+            with closing(connect(self._dsn, timeout=self._time_limit)) as connection:
+                connection.add_notice_handler(self._handle_notice)
+                with limit_time(connection, self._time_limit):
+                    self._check_server(connection)
+                    with connection.transaction():
+                        self._set_up(connection)
+                        self._check_version(self._read_version(connection))
+            return
+        except (psycopg.Error, OSError, *RECORD_ERRORS) as error:
+            failure, cause = self._explain(error), cause_of(error)
+        raise failure from cause
 
     def hold_session_lock(self) -> Future[None]:
         """Queue :meth:`SessionLock.hold`, which precedes every attempt."""
@@ -251,12 +270,7 @@ class Connections:
             self._set_up(connection)
             connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"vidgen {self._schema}",))
             version = self._read_version(connection)  # another process may have upgraded it meanwhile
-            if version > VERSION:
-                problem = (
-                    f"it was written by a newer vidgen_async (schema version {version}; this release supports "
-                    f"{VERSION}): upgrade vidgen_async. Nothing was written"
-                )
-                raise self._make_error(problem)
+            self._check_version(version)
             if version < VERSION:
                 # (CREATE SCHEMA IF NOT EXISTS would need the right to create one, even if it exists.)
                 exists = "SELECT FROM pg_catalog.pg_namespace WHERE nspname = %s"
@@ -264,6 +278,14 @@ class Connections:
                     connection.execute(f"CREATE SCHEMA {quoted(self._schema)}")
                 for statement in upgrade_statements(version):
                     connection.execute(statement)
+
+    def _check_version(self, version: int) -> None:
+        if version > VERSION:
+            problem = (
+                f"it was written by a newer vidgen_async (schema version {version}; this release supports {VERSION}): "
+                "upgrade vidgen_async. Nothing was written"
+            )
+            raise self._make_error(problem)
 
     def _read_version(self, connection: Connection) -> int:
         # (to_regclass() does not see what was committed while this transaction waited for the lock.)

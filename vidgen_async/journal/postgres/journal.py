@@ -116,6 +116,9 @@ class PostgresJournal(SqlJournal[Connections]):
         self._release_session_lock()
         return order
 
+    async def check(self) -> None:
+        await self._submit(Connections.check)
+
     def _open(self) -> Connections:
         if self._session_lock is None or self._session_lock.process != os.getpid():
             self._session_lock = SessionLock(self._dsn, name=self.name)

@@ -91,6 +91,10 @@ class SqlJournal(ABC, Generic[D]):
         account.
         """
 
+    @abstractmethod
+    async def check(self) -> None:
+        """As ``Journal.check``."""
+
     def _has_no_right(self, error: JournalError) -> bool:
         """Return whether nothing was written because the user of the database may only read."""
         return False

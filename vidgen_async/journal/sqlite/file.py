@@ -100,6 +100,31 @@ class JournalFile:
         self._allow_network_file_system = allow_network_file_system
         self._identity: tuple[int, int] | None = None
 
+    def check(self) -> None:
+        """Check what can be checked without writing: the directory, the rights, and whether it is a journal.
+
+        Raises:
+            JournalError: The file cannot be used.
+        """
+        self._check_location()
+        file = self._real_path()
+        if is_lost(file):
+            raise self._make_loss()
+        if not file.exists():
+            if not os.access(file.parent, os.W_OK | os.X_OK):
+                raise self.make_error(_CANNOT_BE_OPENED)
+            return
+        if not file.is_file() or not os.access(file, os.R_OK):
+            raise self.make_error(_CANNOT_BE_OPENED)
+        try:
+            # Not opened by other means: closing it would release the locks that this process has on it.
+            with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=0)) as db:
+                schema.read_version(db, self.path)
+        except sqlite3.Error as error:
+            # Any other may be temporary: a writer has locked it, or was killed and has left a transaction.
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_NOTADB:
+                raise self.explain(error) from error
+
     def open(self) -> LockedConnection:
         """Open a connection that is ready for use.
 

@@ -1,5 +1,6 @@
 """A journal in a file: it survives the process, and all processes of one machine can share it."""
 
+import asyncio
 import os
 from collections.abc import Callable
 from functools import partial
@@ -80,6 +81,9 @@ class SqliteJournal(SqlJournal[ConnectionThread]):
             return self._file.write_backup(db, Path(path).absolute())
 
         return await self._run(partial(_in_transaction, "DEFERRED", operation))
+
+    async def check(self) -> None:
+        await asyncio.to_thread(self._file.check)
 
     def _open(self) -> ConnectionThread:
         return ConnectionThread(self._file)
