@@ -16,6 +16,7 @@ from vidgen_async.errors import (
 )
 from vidgen_async.journal import Journal, MemoryJournal
 from vidgen_async.transports import BufferedResponse
+from vidgen_async.types.limits import Turn
 from vidgen_async.types.orders import AttemptOutcome, Evidence, OrderRef, OrderState
 from vidgen_async.types.resources import VideoRequest, VideoTask
 
@@ -62,6 +63,19 @@ async def test_a_journal_that_fails_before_the_send_means_no_post_and_its_own_er
 
     assert (await orders.create(REQUEST, order_id="o")).task_id == "task-1"
     assert len(service.posts) == 1
+
+
+@pytest.mark.parametrize("answer", ["order", "turn", None])
+async def test_an_answer_of_a_journal_that_is_no_attempt_permits_no_post(make_orders, service, answer):
+    class Old(MemoryJournal):
+        """Returns what keeps an attempt from beginning, as journals written for 0.1.0 do."""
+
+        async def begin(self, permission):
+            return {"order": self._orders[permission.ref], "turn": Turn(0, 1.0)}.get(answer)
+
+    with pytest.raises(JournalError, match="not an Attempt"):
+        await make_orders(on=Old()).create(REQUEST, order_id="o")
+    assert service.posts == []
 
 
 async def test_a_receipt_is_written_again_until_the_journal_takes_it(make_orders, service):

@@ -31,6 +31,7 @@ from vidgen_async.errors import (
     CassetteError,
     ClientStateError,
     ConnectionLostError,
+    JournalError,
     OrderStateError,
     RateLimitError,
     ServiceError,
@@ -539,7 +540,9 @@ class Sender:
             mark=secrets.token_hex(8),
         )
         try:
-            attempt = create.attempt = await self._journal.begin(permission)
+            attempt = await self._journal.begin(permission)
+            if not isinstance(attempt, Attempt):  # as journals written for 0.1.0 return: no permission to send
+                raise JournalError(f"the journal's begin returned {type(attempt).__name__}, not an Attempt")
         except MustWait:
             raise
         except OrderChanged as changed:
@@ -550,7 +553,7 @@ class Sender:
             if create.delivery is Delivery.NOT_SENT:  # although the journal may have stored the attempt
                 self.settlement.record_unsent(order.ref, permission.mark)
             raise
-        create.order, create.refusal = order.with_attempt(attempt), None
+        create.attempt, create.order, create.refusal = attempt, order.with_attempt(attempt), None
         self._release_slot(create)
 
     async def _receive(self, create: Create, request: Request, response: Response) -> None:

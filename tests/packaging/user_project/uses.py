@@ -1,7 +1,7 @@
 """How users write against the package. It is never run: a strict type checker must have nothing to say about it."""
 
 import io
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -80,7 +80,7 @@ class Counting(Transport):
         return await self._count(lambda: self.inner.send(request))
 
     @asynccontextmanager
-    async def connect(self, request: Request) -> AsyncIterator[Connection]:
+    async def connect(self, request: Request) -> AsyncGenerator[Connection, None]:
         async with self.inner.connect(request) as connection:
             assert_type(connection.is_ready, bool)
             yield connection.with_send(lambda: self._count(connection.send))
@@ -128,6 +128,9 @@ class Watched:
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         return await self.inner.settle(ref, n, evidence)
+
+    async def settle_mark(self, ref: OrderRef, mark: str, evidence: Evidence) -> Order | None:
+        return await self.inner.settle_mark(ref, mark, evidence)
 
     async def confirm(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         return await self.inner.confirm(ref, n, evidence)
