@@ -19,7 +19,10 @@ from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.types.http import Request
 
 #: What is written in the transactions whose commits can be a point.
-COMMITS = {"intent": "INSERT INTO orders", "attempt": "INSERT INTO attempts", "outcome": "INSERT INTO evidence"}
+COMMITS = {
+    name: f'INSERT INTO {table} ("'
+    for name, table in (("intent", "orders"), ("attempt", "attempts"), ("outcome", "evidence"))
+}
 #: Just before and just after these commits.
 COMMIT_POINTS = tuple(f"{when} the commit of the {what}" for what in COMMITS for when in ("before", "after"))
 CONNECTED = "connected"
