@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import sys
+from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -107,10 +108,22 @@ async def lane(client: Client, halt: Halt, steps: list[list[Any]], wanted: dict[
             say(order=order_id, verb=verb, task=receipt.task_id)
 
 
+async def enter_client(stack: AsyncExitStack, wanted: dict[str, Any], halt: Halt) -> Client:
+    """Enter a client; repeatedly while the journal cannot be used, if the steps are repeated too."""
+    while True:
+        try:
+            return await stack.enter_async_context(client_of(wanted, halt))
+        except JournalError:
+            if not wanted.get("repeats"):
+                raise
+            await asyncio.sleep(0.02)
+
+
 async def work(wanted: dict[str, Any]) -> None:
     halt = Halt(wanted.get("at", ""), wanted.get("signal", "SIGKILL"))
     watch_commits(halt)
-    async with client_of(wanted, halt) as client:
+    async with AsyncExitStack() as stack:
+        client = await enter_client(stack, wanted, halt)
         if wanted.get("together"):
             await client.orders.get("none")  # the journal is open
             say(ready=True)
