@@ -230,7 +230,7 @@ async def a_clock(fail: Fail) -> None:
             waiting = asyncio.ensure_future(client.videos.wait("a", timeout=None))
             await asyncio.sleep(0)
             clock.fails = name
-            # All waits of the client need its clock. The error says what happened.
+            # All waits of the client need its clock. The error names the cause.
             assert "was cancelled" not in str(await error_of(waiting, ClientStateError))
             clock.fails = ""
     async with client_with() as client:  # another client is not concerned
