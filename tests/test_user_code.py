@@ -1,5 +1,5 @@
-"""Every place that calls code of the application, and whatever that raises: it ends no wait of somebody else, and hides
-no outcome. Only a KeyboardInterrupt and a SystemExit propagate. (So do cancellations, which other tests cover.)"""
+"""Every place that calls code of the application, and whatever that raises: it ends no wait of another caller, and
+hides no outcome. Only a KeyboardInterrupt and a SystemExit propagate. (Cancellations have tests of their own.)"""
 
 import asyncio
 import gc

@@ -8,7 +8,6 @@ import logging
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -20,6 +19,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from yarl import URL
 
 from tests.docs.documentation import ROOT, find_blocks, find_program, run_program
+from tests.free_ports import find_port
 from tests.media.test_upload import PNG
 from tests.transports.raw_service import make_certificate, raw_service, responds
 from vidgen_async import Client, UncertainCreateError, VideoRequest
@@ -258,8 +258,7 @@ async def test_the_web_app_closes_the_connection_of_a_video_that_is_cut_short(se
 async def test_the_web_app_is_run_and_used_with_the_commands_of_its_page(service, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("PYTHONUNBUFFERED", "1")
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = str(listening.getsockname()[1])
+    port = str(find_port())
     (tmp_path / "shop.py").write_text(find_program("def make_app(").text.replace("8000", port))
 
     async def run(commands: str, task_id: str = "") -> list[str]:

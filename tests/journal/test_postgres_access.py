@@ -17,6 +17,7 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
+from tests.free_ports import find_port
 from tests.journal.conftest import ACCOUNT, NOW, SERVICE, accepted, after, order_of, permission, ref_of, sending
 from tests.postgres import PostgresServer, running_server
 from vidgen_async import Client
@@ -39,8 +40,7 @@ ROLES = ("ann", "encrypted", "crowded", "reader", "careless")
 
 @pytest.fixture(scope="module")
 def port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        return int(unused.getsockname()[1])
+    return find_port()
 
 
 @pytest.fixture(scope="module")

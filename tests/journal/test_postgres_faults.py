@@ -1,7 +1,6 @@
 """A journal in PostgreSQL: what each error means, connections that are replaced, and rows that cannot be seen."""
 
 import asyncio
-import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, aclosing
@@ -9,6 +8,7 @@ from contextlib import AsyncExitStack, aclosing
 import psycopg
 import pytest
 
+from tests.free_ports import find_port
 from tests.journal.conftest import ACCOUNT, NOW, SERVICE, TABLES, accepted, order_of, permission, ref_of, sending
 from tests.postgres import PostgresServer, running_server
 from vidgen_async import Client, JournalError, Receipt
@@ -52,8 +52,7 @@ FIELDS = {"model": "gen-2.0", "prompt": "a boat", "duration": 5}
 
 @pytest.fixture(scope="module")
 def port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        return int(unused.getsockname()[1])
+    return find_port()
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -10,6 +9,7 @@ import aiohttp
 import pytest
 from attrs import evolve
 
+from tests.free_ports import find_port
 from tests.sandbox.conftest import Caller, picture
 from vidgen_async import Client
 from vidgen_async.sandbox import Sandbox
@@ -180,13 +180,8 @@ async def forwarded(port: int, to: int) -> AsyncIterator[None]:
         yield
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
 async def test_the_sdk_works_through_mapped_ports(session, tmp_path):
-    port, links_port = free_port(), free_port()
+    port, links_port = find_port(), find_port()
     async with (
         open_sandbox(session, host=EVERYWHERE, public_links_url=f"http://localhost:{links_port}") as (sandbox, _),
         forwarded(port, sandbox._service.port),

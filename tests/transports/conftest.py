@@ -1,5 +1,7 @@
 """What the tests of the direct transport share."""
 
+from collections.abc import AsyncIterator
+
 import pytest
 
 from tests.transports.raw_service import Certificate, make_certificate
@@ -10,6 +12,13 @@ from vidgen_async.transports.direct.transport import DirectTransport
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
     return make_certificate(tmp_path_factory.mktemp("tls") / "localhost.pem")
+
+
+@pytest.fixture
+async def transport() -> AsyncIterator[DirectTransport]:
+    transport = DirectTransport()
+    yield transport
+    await transport.aclose()
 
 
 @pytest.fixture(params=["without a session", "with a session"])

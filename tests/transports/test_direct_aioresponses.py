@@ -8,19 +8,11 @@ from yarl import URL
 from tests.transports.sending import create, read, swallowed
 from vidgen_async.errors import ConnectError, ConnectionLostError, ResponseTimeoutError
 from vidgen_async.transports.contract.harness import by_both_ways
-from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.types.http import Delivery
 
 LINK = URL("http://service.test/openapi/v1/videos")
 
 pytestmark = pytest.mark.usefixtures("vidgen_aioresponses_fix")
-
-
-@pytest.fixture
-async def transport():
-    transport = DirectTransport()
-    yield transport
-    await transport.aclose()
 
 
 @pytest.fixture

@@ -27,13 +27,6 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
 MANY = 30_000_000
 
 
-@pytest.fixture
-async def transport():
-    transport = DirectTransport()
-    yield transport
-    await transport.aclose()
-
-
 # -- the request's -----------------------------------------------------------------------------------------------------
 
 

@@ -20,13 +20,6 @@ from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.types.http import Delivery
 
 
-@pytest.fixture
-async def transport():
-    transport = DirectTransport()
-    yield transport
-    await transport.aclose()
-
-
 @contextlib.asynccontextmanager
 async def reached(way: str, certificate: Certificate) -> AsyncIterator[tuple[DirectTransport, RawService]]:
     """A transport and a service that it reaches over HTTP, TLS, a proxy, or a tunnel of a proxy."""

@@ -24,13 +24,6 @@ from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.types.http import Request
 
 
-@pytest.fixture
-async def transport():
-    transport = DirectTransport()
-    yield transport
-    await transport.aclose()
-
-
 async def is_plain(transport: DirectTransport, request: Request) -> bool:
     """Whether the request was sent without a session."""
     async with await transport.send(request) as response:

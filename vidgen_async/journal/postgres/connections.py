@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from typing import TypeVar
 
 import psycopg
@@ -79,26 +80,21 @@ class Connections:
             operation: What is executed.
             locked: What nobody else writes to meanwhile; None if nothing is written.
         """
-        return self._threads.submit(self._execute, operation, locked)
+        return self._threads.submit(self._explained, partial(self._execute, operation, locked))
 
     def check(self) -> Future[None]:
         """Queue a check whether the server, the database and the version of the tables can be used. Nothing is
         written."""
-        return self._threads.submit(self._check)
+        return self._threads.submit(self._explained, self._check)
 
     def _check(self) -> None:
-        try:
-            with closing(connect(self._dsn, timeout=self._time_limit)) as connection:
-                connection.add_notice_handler(self._handle_notice)
-                with limit_time(connection, self._time_limit):
-                    self._check_server(connection)
-                    with connection.transaction():
-                        self._set_up(connection)
-                        self._check_version(self._read_version(connection))
-            return
-        except (psycopg.Error, OSError, *RECORD_ERRORS) as error:
-            failure, cause = self._explain(error), cause_of(error)
-        raise failure from cause
+        with closing(connect(self._dsn, timeout=self._time_limit)) as connection:
+            connection.add_notice_handler(self._handle_notice)
+            with limit_time(connection, self._time_limit):
+                self._check_server(connection)
+                with connection.transaction():
+                    self._set_up(connection)
+                    self._check_version(self._read_version(connection))
 
     def hold_session_lock(self) -> Future[None]:
         """Queue :meth:`SessionLock.hold`, which precedes every attempt."""
@@ -110,13 +106,17 @@ class Connections:
         self._pool.close()
 
     def _execute(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None) -> T:
+        is_new = False
+        while True:
+            with suppress(_ReplaceableError):
+                return self._use_connection(operation, locked, is_new=is_new)
+            # The server may have closed the old connection, or have changed, while nothing was executed.
+            is_new = True
+
+    def _explained(self, work: Callable[[], T]) -> T:
+        """Return what ``work`` returns; raise a JournalError for an error of psycopg, of the system, or of a record."""
         try:
-            is_new = False
-            while True:
-                with suppress(_ReplaceableError):
-                    return self._use_connection(operation, locked, is_new=is_new)
-                # The server may have closed the old connection, or have changed, while nothing was executed.
-                is_new = True
+            return work()
         except (psycopg.Error, OSError, *RECORD_ERRORS) as error:
             failure, cause = self._explain(error), cause_of(error)
         raise failure from cause
