@@ -38,7 +38,7 @@ nitpicky = True
 smartquotes = False
 #: Private classes in public signatures.
 nitpick_ignore_regex = [
-    ("py:class", r"vidgen_async\.redaction\..*"),
+    ("py:class", r"vidgen_async\.(redaction\..*|types\.resources\.RequestFields)"),
     (
         "py:class",
         r"vidgen_async\.(client\.context|orders\.(sending|results)|cassette|sandbox|otel)\..*",

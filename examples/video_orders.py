@@ -60,7 +60,7 @@ class VideoOrders:
             if order_id is None:
                 found = await self._client.orders.list()
             else:
-                order = await self._client.orders.get(order_id)
+                order = await self._client.orders.find(order_id)
                 found = [] if order is None else [order]
             for order in found:
                 if order.order_id not in self._waits:
@@ -123,7 +123,7 @@ class VideoOrders:
         self, order_id: str, byte_range: str | None
     ) -> VideoStream:
         """The video of an order, or a part of it. The caller closes it."""
-        order = await self._client.orders.get(order_id)
+        order = await self._client.orders.find(order_id)
         if order is None or order.receipt is None:
             raise NotFoundError(f"there is no video of order {order_id!r}")
         return await self._client.videos.open_stream(

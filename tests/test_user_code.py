@@ -197,7 +197,6 @@ async def a_journal(fail: Fail) -> None:
         async with client_with(journal=journal, transport=FakeTransport(service)) as client:
             assert (await client.videos.generate(**FIELDS, order_id="o", validate=False)).id == "new"
             order = await client.orders.get("o")
-            assert order is not None
             assert order.task_ids == ("new",)
         assert service.posts == 1
     for name in ("namespace", "get", "intend", "turn", "begin"):  # nothing is sent

@@ -74,8 +74,8 @@ async def uses(receipts: list[Receipt]) -> None:
         assert_type(receipt, Receipt)
         assert_type(receipt.accepted_at, datetime)
         await client.videos.create(VideoRequest(model="m", prompt="p", extra={"seed": 7}))
-        await client.videos.create(model="m", prompt="p", duration="8")  # type: ignore[call-overload]
-        await client.videos.create(model="m", promt="p")  # type: ignore[call-overload]
+        await client.videos.create(model="m", prompt="p", duration="8")  # type: ignore[arg-type]
+        await client.videos.create(model="m", promt="p")  # type: ignore[call-arg]
         images: list[ImageSource] = [Path("a.png"), "b.png", b"data", bytearray(), asset]
         assert_type(images, list[ImageSource])
         await client.videos.create(model="m", prompt="p", local_images=images, on_progress=lambda stage, _: None)

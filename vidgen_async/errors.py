@@ -370,7 +370,8 @@ class JournalError(VidgenError):
 
 
 class OrderStateError(VidgenError):
-    """The order is not in a state that permits the operation; the message names its state."""
+    """The order is not in a state that permits the operation; the message names its state. Or the journal does not have
+    the order."""
 
     def __init__(
         self, message: str = "", *, order_id: str = "", state: OrderState | None = None, advice: str = ""

@@ -86,7 +86,7 @@ async def create(
 @app.get("/orders/{order_id}")
 async def read(order_id: str, client: OneClient) -> JSONResponse:
     """The state of an order, or of its task once it is accepted."""
-    order = await client.orders.get(order_id)
+    order = await client.orders.find(order_id)
     if order is None:
         return answer(404, "unknown")
     if order.receipt is None:

@@ -221,7 +221,7 @@ async def test_what_ends_during_an_upload_leaves_no_order_and_the_next_call_star
         with pytest.raises(asyncio.CancelledError if end == "cancelled" else TransportClosedError):
             await worker
     async with restarted() as client:
-        assert await client.orders.get("o") is None
+        assert await client.orders.find("o") is None
         assert service.creates == []
         await client.videos.create(**FIELDS, local_images=[hero, JPEG], order_id="o")
     assert received(service) == ["files.create"] * 4 + ["videos.create"]
@@ -252,7 +252,7 @@ async def test_a_failed_upload_names_the_image_and_orders_nothing(client, servic
         )
         assert str(caught.value).startswith(message)
         assert copy.copy(caught.value).message == caught.value.message
-    assert await client.orders.get("o") is None
+    assert await client.orders.find("o") is None
     assert service.creates == []
 
 
@@ -317,7 +317,7 @@ async def test_a_file_that_changes_between_the_check_and_the_upload_is_not_uploa
     with pytest.raises(InvalidRequestError, match=r"local_images\[1\]: the file .*(was changed|does not exist)"):
         await client.videos.create(**FIELDS, local_images=[JPEG, hero], order_id="o")
     assert received(service) == ["files.create"]
-    assert await client.orders.get("o") is None
+    assert await client.orders.find("o") is None
 
 
 # -- concurrent calls ------------------------------------------------------------------------------------------------

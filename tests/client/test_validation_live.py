@@ -43,7 +43,7 @@ async def test_all_problems_come_at_once_and_nothing_is_sent(client, service):
         "image_ids",
     ]
     assert service.creates == []
-    assert await client.orders.get("o") is None
+    assert await client.orders.find("o") is None
 
 
 async def test_a_model_that_is_not_usable_is_refused_before_anything_is_sent(client, service):

@@ -63,8 +63,8 @@ async def test_orders_belong_to_the_account_of_the_view(client, anna, bert):
     second = client.with_options(api_key=bert.api_key, account="bert")
     await first.videos.create(**FIELDS, order_id="order-1")
 
-    assert await second.orders.get("order-1") is None
-    assert await client.orders.get("order-1") is None
+    assert await second.orders.find("order-1") is None
+    assert await client.orders.find("order-1") is None
     assert [order.order_id for order in await first.orders.list()] == ["order-1"]
     await second.videos.create(**{**FIELDS, "prompt": "a glass boat"}, order_id="order-1")
     with pytest.raises(OrderConflictError):

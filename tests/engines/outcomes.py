@@ -9,7 +9,6 @@ async def check_video(service: Service, operator: Client, video: bytes) -> None:
     """The service has received one create; the order has its receipt, and its video was saved."""
     (create,) = service.creates
     order = await operator.orders.get("order-1")
-    assert order is not None
     assert order.receipt is not None
     assert order.receipt.task_id == create.task_id
     assert video[4:8] == b"ftyp"
@@ -26,5 +25,5 @@ async def answer_stopped_worker(service: Service, operator: Client, stopped: Wor
 
 
 async def state_of(operator: Client) -> str | None:
-    order = await operator.orders.get("order-1")
+    order = await operator.orders.find("order-1")
     return None if order is None else order.state

@@ -66,7 +66,7 @@ async def test_a_check_writes_nothing_and_does_not_wait_for_a_writer(tmp_path):
                 await SqliteJournal(path).check()
                 writer.execute("ROLLBACK")
             assert contents(tmp_path) == before
-            await client.orders.get("o")
+            await client.orders.find("o")
 
 
 async def test_a_lost_journal_is_found(tmp_path):

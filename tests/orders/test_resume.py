@@ -73,7 +73,7 @@ async def test_a_send_under_way_is_joined(orders, service):
 
 
 async def _later(orders):
-    while await orders.get("o") is None:  # noqa: ASYNC110 - nothing says when an order is on record
+    while await orders.find("o") is None:  # noqa: ASYNC110 - nothing says when an order is on record
         await asyncio.sleep(0)
     return await orders.resume("o")
 
@@ -87,10 +87,13 @@ async def test_a_withdrawn_order_is_not_sent(orders, journal, service):
     assert service.posts == []
 
 
-async def test_an_order_that_is_not_on_record_is_said_to_be_unknown(orders, service):
-    with pytest.raises(OrderStateError, match="there is no order 'o'"):
-        await orders.resume("o")
-    assert service.posts == []
+@pytest.mark.parametrize("look_up", ["resume", "get"])
+async def test_an_order_that_is_not_in_the_journal_raises_an_error_that_names_where_it_was_looked_up(orders, look_up):
+    named = r"no order 'o' of account 'default' at https://.* in the journal"
+    with pytest.raises(OrderStateError, match=named) as caught:
+        await getattr(orders, look_up)("o")
+    assert (caught.value.order_id, caught.value.state) == ("o", None)
+    assert await orders.find("o") is None
 
 
 async def test_an_unknown_state_is_named_with_those_there_are(orders):
@@ -114,7 +117,7 @@ class TestCheck:
         with pytest.raises(InvalidRequestError):
             await orders.create(REQUEST, order_id="o")
         assert service.posts == []
-        assert await orders.get("o") is None
+        assert await orders.find("o") is None
 
     async def test_it_can_be_left_to_the_service(self, orders, checked, service):
         checked.problem = "duration: 7"

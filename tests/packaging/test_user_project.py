@@ -17,6 +17,7 @@ from .language_server import language_server
 pytestmark = [pytest.mark.needs_dev, pytest.mark.slow]
 
 PROJECT = Path(__file__).parent / "user_project"
+WRONG_FIELD = re.compile(r"client\.videos\..*\b((?:aspect_)?ratio|promt|duration|images|order_id)=.*# wrong: ")
 QUIET = {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}  # of newer releases of itself
 
 
@@ -29,7 +30,7 @@ def mypy(project: Path, python: Path) -> dict[str, dict[int, str]]:
     for line in ran.stdout.splitlines():
         entry = json.loads(line)
         if entry["severity"] == "error":
-            found[entry["file"]][entry["line"]] = entry["message"]
+            found[entry["file"]][entry["line"]] = f"{entry['message']}\n{entry['hint'] or ''}"
     return found
 
 
@@ -59,6 +60,10 @@ def test_a_strict_checker_reports_each_mistake_and_nothing_else(checker, project
     assert {number: lines[number - 1] for number in marked - set(said)} == {}
     assert {number: message for number, message in said.items() if number not in marked} == {}
     assert reported == {}
+    for number in marked:
+        if wrong := WRONG_FIELD.search(lines[number - 1]):
+            assert f'"{wrong[1]}"' in said[number]
+            assert len(max(said[number].splitlines(), key=len)) < 200
     assert {"program.py", "uses.py", "under_contract.py"} <= {path.name for path in project.iterdir()}
 
 

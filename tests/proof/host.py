@@ -52,7 +52,7 @@ async def main() -> None:
         pacing=Pacing(**options["pacing"]),
         clock=HostClock(options["ahead"]),
     ) as client:
-        await client.orders.get("none")
+        await client.orders.find("none")
         os.write(1, b"ready\n")
         lanes, orders = json.loads(await asyncio.to_thread(sys.stdin.readline))
         await asyncio.gather(*(create_videos(client, options["name"], lane, orders) for lane in range(lanes)))

@@ -129,7 +129,7 @@ def test_values_that_json_cannot_represent_are_refused_and_nothing_is_sent_or_st
             refusal = error
         if refusal is not None:
             assert (len(refusal.problems) > 0, service.posts) == (True, [])
-            assert runner.run(orders.get("o")) is None
+            assert runner.run(orders.find("o")) is None
             return
     ((_, body),) = service.posts
     sent = json.loads(body.decode(), parse_constant=pytest.fail)

@@ -125,7 +125,7 @@ async def work(wanted: dict[str, Any]) -> None:
     async with AsyncExitStack() as stack:
         client = await enter_client(stack, wanted, halt)
         if wanted.get("together"):
-            await client.orders.get("none")  # the journal is open
+            await client.orders.find("none")  # the journal is open
             say(ready=True)
             await asyncio.to_thread(sys.stdin.readline)
         lanes = (lane(client, halt, steps, wanted) for steps in wanted["lanes"])

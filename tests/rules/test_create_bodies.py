@@ -295,7 +295,7 @@ def _is_valid(body: Body, catalog: Catalog, service: URL, now: datetime) -> bool
     request, problems = make_request((), body)
     if problems:
         return False
-    model = catalog.get(request.model)
+    model = catalog.find(request.model)
     if model is None or problem_of_model(request.model, catalog):
         return False
     return problems_of(request, service, now) + problems_with_model(request, model) == []

@@ -134,7 +134,7 @@ class CommandRun:
         """Upload and create. The order id is shown before the order is sent. Nothing is uploaded again for a stored
         order."""
         order_id = str(self.state.order_id)
-        known = await self.client.orders.get(order_id)
+        known = await self.client.orders.find(order_id)
         model = await self.get_model(request_options, known)
         self.screen.print_fact("model", model)
         if validate and (known is None or known.state in SENDABLE):
@@ -187,7 +187,7 @@ class CommandRun:
 
     async def get_order(self, order_id: str) -> Order:
         """Return the stored order; OrderStateError names the journal that does not have it."""
-        order = await self.client.orders.get(order_id)
+        order = await self.client.orders.find(order_id)
         if order is None:
             message = f"there is no order {order_id!r} {self.state.journal_place}; the service may still have it"
             raise OrderStateError(message, order_id=order_id)
@@ -353,8 +353,7 @@ class CommandRun:
                 await asyncio.wait({creating})
                 raise
             with suppress(VidgenError):  # the report says until when it counts as being sent
-                order = await self.client.orders.get(str(self.state.order_id))
-                self.state.attempts = () if order is None else order.attempts
+                self.state.attempts = (await self.client.orders.get(str(self.state.order_id))).attempts
             raise
         self.state.settle_create()
         if known is not None and known.receipt is not None:

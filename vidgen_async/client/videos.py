@@ -3,11 +3,11 @@
 import inspect
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack, overload
+from typing import TYPE_CHECKING, Unpack
 
 from attrs import evolve
 
@@ -28,8 +28,8 @@ from vidgen_async.types.resources import (
     ImageSource,
     OnStage,
     Receipt,
+    RequestFields,
     TaskLike,
-    VideoFields,
     VideoRequest,
     VideoTask,
     task_id_of,
@@ -62,31 +62,7 @@ class Videos:
 
         return Downloads(self._context.reads, self._context.endpoints, self._context.clock)
 
-    # Type checkers see a request or its fields, of which some are required; not both, and not neither.
-    @overload
-    async def create(
-        self,
-        request: VideoRequest,
-        /,
-        *,
-        order_id: str | None = None,
-        local_images: Iterable[ImageSource] | None = None,
-        on_receipt: OnReceipt | None = None,
-        on_progress: OnStage | None = None,
-        validate: bool = True,
-    ) -> Receipt: ...
-    @overload
-    async def create(
-        self,
-        /,
-        *,
-        order_id: str | None = None,
-        local_images: Iterable[ImageSource] | None = None,
-        on_receipt: OnReceipt | None = None,
-        on_progress: OnStage | None = None,
-        validate: bool = True,
-        **fields: Unpack[VideoFields],
-    ) -> Receipt: ...
+    # One signature for a request and for its fields: of an overload, type checkers do not name the wrong argument.
     async def create(
         self,
         *request: VideoRequest,
@@ -95,7 +71,7 @@ class Videos:
         on_receipt: OnReceipt | None = None,
         on_progress: OnStage | None = None,
         validate: bool = True,
-        **fields: object,
+        **fields: Unpack[RequestFields],
     ) -> Receipt:
         """Create a task, once (4.4). Cancelling the caller stops nothing: call again with the same order id for the
         outcome. But while local images are uploaded there is no order yet: that is stopped, and nothing is charged.
@@ -146,19 +122,11 @@ class Videos:
             images=images,
         )
 
-    @overload
-    async def check(
-        self, request: VideoRequest, /, *, local_images: Iterable[ImageSource] | None = None
-    ) -> RequestCheck: ...
-    @overload
-    async def check(
-        self, /, *, local_images: Iterable[ImageSource] | None = None, **fields: Unpack[VideoFields]
-    ) -> RequestCheck: ...
     async def check(
         self,
         *request: VideoRequest,
         local_images: Iterable[ImageSource] | None = None,
-        **fields: object,
+        **fields: Unpack[RequestFields],
     ) -> RequestCheck:
         """Check a request without sending it (2.4): by itself and against the live catalog. ``local_images`` are read,
         and not uploaded.
@@ -476,36 +444,6 @@ class Videos:
         self._context.lifetime.check()
         return await self._downloads.open_stream(task, range=range)
 
-    @overload
-    async def generate(
-        self,
-        request: VideoRequest,
-        /,
-        *,
-        to: str | os.PathLike[str] | None = None,
-        order_id: str | None = None,
-        local_images: Iterable[ImageSource] | None = None,
-        on_receipt: OnReceipt | None = None,
-        on_update: OnUpdate | None = None,
-        on_progress: OnStage | None = None,
-        timeout: float | None = ONE_DAY,
-        validate: bool = True,
-    ) -> VideoTask: ...
-    @overload
-    async def generate(
-        self,
-        /,
-        *,
-        to: str | os.PathLike[str] | None = None,
-        order_id: str | None = None,
-        local_images: Iterable[ImageSource] | None = None,
-        on_receipt: OnReceipt | None = None,
-        on_update: OnUpdate | None = None,
-        on_progress: OnStage | None = None,
-        timeout: float | None = ONE_DAY,
-        validate: bool = True,
-        **fields: Unpack[VideoFields],
-    ) -> VideoTask: ...
     async def generate(
         self,
         *request: VideoRequest,
@@ -517,7 +455,7 @@ class Videos:
         on_progress: OnStage | None = None,
         timeout: float | None = ONE_DAY,
         validate: bool = True,
-        **fields: object,
+        **fields: Unpack[RequestFields],
     ) -> VideoTask:
         """Create, wait, and (with ``to``) download. The errors are those of the three.
 
@@ -541,8 +479,7 @@ class Videos:
 
             await check_target(to)
         progress = contained(on_progress)
-        create: Callable[..., Awaitable[Receipt]] = self.create  # whose overloads are those of this method
-        receipt = await create(
+        receipt = await self.create(
             *request,
             order_id=order_id,
             local_images=local_images,

@@ -186,7 +186,7 @@ class Orders:
         self._check_usable()
         ref = self._ref(order_id)
         async with self._image_uploads.lock(ref):
-            order = await self.get(order_id)
+            order = await self.find(order_id)
             if order is not None:
                 raise unreadable(order_id, order.state, problems)
             if self._sender.find_running(ref) is not None:
@@ -206,8 +206,23 @@ class Orders:
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
-    async def get(self, order_id: str) -> Order | None:
-        """The order as the journal has it; None if it is unknown."""
+    async def get(self, order_id: str) -> Order:
+        """The order as the journal has it.
+
+        Raises:
+            OrderStateError: The journal has no such order of this account at this service; ``state`` is None.
+        """
+        order = await self.find(order_id)
+        if order is None:
+            message = (
+                f"there is no order {order_id!r} of account {self._account!r} at {self._service} in the "
+                "journal; that does not tell whether the service has it"
+            )
+            raise OrderStateError(message, order_id=order_id)
+        return order
+
+    async def find(self, order_id: str) -> Order | None:
+        """The same where the order may be unknown: None if it is."""
         self._check_usable()
         order = await self._settlement.read(self._ref(order_id))
         return None if order is None else self._settlement.add_unwritten(order)
@@ -381,7 +396,7 @@ class Orders:
                 uncertain, abandoned or sending.
         """
         checked_task_id(task_id)
-        known = await self.get(order_id)
+        known = await self.find(order_id)
         if known is not None and known.receipt is not None and known.receipt.task_id == task_id:
             return known.receipt
         states = {OrderState.UNCERTAIN, OrderState.ABANDONED, OrderState.SENDING}
@@ -421,12 +436,6 @@ class Orders:
 
     async def _in_state(self, order_id: str, done: str, states: set[OrderState]) -> Order:
         order = await self.get(order_id)
-        if order is None:
-            message = (
-                f"there is no order {order_id!r} of account {self._account!r} at {self._service} in the "
-                "journal; that does not tell whether the service has it"
-            )
-            raise OrderStateError(message, order_id=order_id)
         if order.state not in states:
             raise wrong_state(order, done)
         return order

@@ -107,7 +107,7 @@ class LiveCatalog:
             return RequestCheck(problems=tuple(problems), catalog_error=self._failure)
         wrong = {field_of(problem) for problem in problems}
         problems += [problem for problem in found if field_of(problem) not in wrong]
-        return RequestCheck(problems=tuple(problems), model=catalog.get(request.model))
+        return RequestCheck(problems=tuple(problems), model=catalog.find(request.model))
 
     async def _newer_than(self, since: float) -> Catalog | None:
         """A catalog fetched no earlier than that moment; None if it cannot be fetched."""

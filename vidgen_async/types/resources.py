@@ -12,7 +12,7 @@ from itertools import islice
 from math import isfinite
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import Any, BinaryIO, ClassVar, Literal, Required, TypeAlias, TypedDict, TypeGuard, get_args
+from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias, TypedDict, TypeGuard, get_args
 
 from attrs import field, fields, frozen
 
@@ -129,12 +129,12 @@ class Catalog(Serializable):
         Raises:
             KeyError: The catalog has no such model; the message lists the models it has.
         """
-        model = self.get(code)
+        model = self.find(code)
         if model is not None:
             return model
         raise KeyError(f"no model {code!r} in the catalog; there are: {', '.join(model.code for model in self.models)}")
 
-    def get(self, code: str) -> CatalogModel | None:
+    def find(self, code: str) -> CatalogModel | None:
         """Return the model with this ID, or None. Of several with the same ID, a usable one is returned."""
         return max((model for model in self.models if model.code == code), key=lambda m: m.is_usable, default=None)
 
@@ -240,11 +240,7 @@ OnStage: TypeAlias = Callable[[GenerateStage, float | None], None]
 """Called with the stage, and the fraction of this stage that is done, from 0.0 to 1.0; None if that is unknown."""
 
 
-class VideoFields(TypedDict, total=False):
-    """The fields of a create as keyword arguments: ``create(model="vendorh3", prompt="…", duration=8)``."""
-
-    model: Required[str]
-    prompt: Required[str]
+class _OptionalFields(TypedDict, total=False):
     duration: int | None
     seconds: int | None
     aspect_ratio: Ratio | None
@@ -260,6 +256,20 @@ class VideoFields(TypedDict, total=False):
     reference_audios: Sequence[Mapping[str, Any]] | None
     audio_urls: Sequence[str] | None
     extra: Mapping[str, Any]
+
+
+class VideoFields(_OptionalFields):
+    """The fields of a create as keyword arguments: ``create(model="vendorh3", prompt="…", duration=8)``."""
+
+    model: str
+    prompt: str
+
+
+class RequestFields(_OptionalFields, total=False):
+    """The same where a VideoRequest may stand in their place."""
+
+    model: str
+    prompt: str
 
 
 def _tuple(value: Any) -> Any:

@@ -327,7 +327,7 @@ def choose(ratio: Ratio | None, resolution: Resolution) -> VideoRequest:
 async def decide(client: Client) -> None:
     assert_type(await client.orders.list("uncertain"), list[Order])
     assert_type(await client.orders.list(OrderState.UNCERTAIN), list[Order])
-    assert_type(await client.orders.get("order-1187"), Order | None)
+    assert_type(await client.orders.get("order-1187"), Order)
     uncertain = await client.orders.list([OrderState.UNCERTAIN, "sending"])
     assert_type(uncertain, list[Order])
     for order in uncertain:

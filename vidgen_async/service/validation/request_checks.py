@@ -227,14 +227,14 @@ def problems_in_catalog(request: VideoRequest, catalog: Catalog) -> list[str]:
     problem = problem_of_model(request.model, catalog)
     if problem is not None:
         return [problem]
-    model = catalog.get(request.model)
+    model = catalog.find(request.model)
     return [] if model is None else problems_with_model(request, model)
 
 
 def problem_of_model(code: str, catalog: Catalog) -> str | None:
     """Why this model cannot be used now (section 3); None if it can. What the catalog does not state, or what of it
     cannot be read, refuses nothing."""
-    model = catalog.get(code)
+    model = catalog.find(code)
     if model is None:
         if "unreadable" in catalog.extra:
             return None
