@@ -175,7 +175,12 @@ class Downloads:
 
 
 class VideoStream:
-    """A video that is being received. The end of its ``async with`` block closes it, like :meth:`aclose`."""
+    """A video that is being received. The end of its ``async with`` block closes it, like :meth:`aclose`.
+
+    So does the end of ``async for chunk in video``, an early one too: the video itself is the body of a streaming
+    response of a web framework, ``StreamingResponse(video, video.status, video.headers)``, which closes it also when
+    the browser disconnects. A body that ends early raises BodyError.
+    """
 
     def __init__(self, response: Response, first: bytes, chunks: AsyncIterator[bytes]) -> None:
         self._response = response
@@ -198,6 +203,12 @@ class VideoStream:
             message = f"size must be at least 1: {size}"
             raise ValueError(message)
         return Chunks(partial(self._read, size))
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        # A generator: where it is dropped before its end, the event loop closes it, and so the video.
+        async with self:
+            async for chunk in self.chunks():
+                yield chunk
 
     async def aclose(self) -> None:
         """Release the connection, however much was read. May be called twice."""
