@@ -38,7 +38,8 @@ nitpicky = True
 smartquotes = False
 #: Private classes in public signatures, and a type variable.
 nitpick_ignore_regex = [
-    ("py:class", r"vidgen_async\.(redaction\..*|types\.resources\.RequestFields|blocking\.T)"),
+    ("py:class", r"vidgen_async\.(redaction\..*|blocking\.T)"),
+    ("py:class", r"vidgen_async\.types\.resources\.RequestFields"),
     (
         "py:class",
         r"vidgen_async\.(client\.context|orders\.(sending|results)|cassette|sandbox|otel)\..*",
