@@ -39,6 +39,7 @@ RUNNERS = {
     "tests/docs/test_backups.py": "run_program",
     "tests/docs/test_operations.py": "run_program",
     "tests/docs/test_without_an_event_loop.py": "run_program",
+    "tests/otel/test_dashboard.py": "run_program",
     "tests/pytest_plugin/test_documentation.py": "find_program",
 }
 
