@@ -205,14 +205,31 @@ async def test_a_journal_that_fails_is_logged_once_and_hides_no_other_metric(mak
     assert [record.event_name for record in caplog.records] == ["telemetry.failed"]
 
 
-def test_collecting_after_the_event_loop_has_ended_reports_the_rest(script, numbers):
+def test_collecting_after_the_event_loop_has_ended_reports_the_rest(script, numbers, caplog):
     async def start():
         client = Client("a-key", base_url="http://localhost/openapi/v1", transport=script.transport)
         return client, observe(client, numbers.provider)
 
     _, observer = asyncio.run(start())
     assert numbers.values("vidgen.watcher.tasks") == 0
+    assert caplog.records == [], "nor has a callback failed"
     observer.close()
+
+
+async def test_closing_ends_a_read_in_progress(make_client, numbers, caplog):
+    ended = []
+
+    class SlowJournal(MemoryJournal):
+        async def list(self, *args, **options):
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append(True)
+
+    with observe(make_client(journal=SlowJournal()), numbers.provider):
+        await idle()
+    await idle()
+    assert (ended, caplog.records) == ([True], [])
 
 
 # -- when it ends ----------------------------------------------------------------------------------------------------

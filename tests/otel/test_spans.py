@@ -393,7 +393,7 @@ async def test_no_span_or_metric_of_a_client_has_a_secret(tracing, exporter, num
         assert secret not in told
 
 
-async def test_polls_have_no_spans_and_are_counted(make_client, script, tracing, numbers, exporter):
+async def test_polls_have_no_spans_and_are_counted(make_client, script, tracing, numbers, exporter, caplog):
     client = make_client(transport=TracedTransport(script.transport, tracing, numbers.provider))
     script.answer = lambda task_id: "completed"
 
@@ -404,6 +404,7 @@ async def test_polls_have_no_spans_and_are_counted(make_client, script, tracing,
     get, request = exporter.get_finished_spans()
     assert (get.name, get.parent.span_id) == ("videos.get", request.context.span_id)
     assert numbers.points("http.client.request.duration")[0].count == 2
+    assert caplog.records == []
 
 
 class BrokenProcessor(SpanProcessor):

@@ -52,7 +52,7 @@ class Observer(AbstractContextManager["Observer"]):
             self._loop.call_soon_threadsafe(self._start_reader)
 
     def _start_reader(self) -> None:
-        if self.watcher is not None and (self._reader is None or self._reader.done()):
+        if self._reader is None or self._reader.done():
             self._reader = self._loop.create_task(self._read_orders(), name="vidgen order metrics", context=Context())
 
     async def _read_orders(self) -> None:
