@@ -428,6 +428,22 @@ class BrokenProcessor(SpanProcessor):
 
 
 @pytest.mark.parametrize("method", ["on_start", "on_end"])
+async def test_what_telemetry_raises_for_orders_and_waits_affects_neither_them_nor_who_observes(
+    script, make_client, numbers, method
+) -> None:
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(BrokenProcessor(method))
+    client = make_client(transport=TracedTransport(answering(202, b'{"id": "task-1"}'), provider), clock=script._clock)
+    with observe(client, numbers.provider, tracer_provider=provider):
+        receipt = await client.videos.create(model="m", prompt=PROMPT, duration=5, validate=False)
+        waiting = asyncio.create_task(client.videos.wait(receipt))
+        await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    assert (receipt.task_id, waiting.cancelled()) == ("task-1", True)
+
+
+@pytest.mark.parametrize("method", ["on_start", "on_end"])
 async def test_an_exception_of_telemetry_changes_no_outcome_and_is_logged_once(
     caplog: pytest.LogCaptureFixture, method: str
 ) -> None:

@@ -71,7 +71,8 @@ class Observer(AbstractContextManager["Observer"]):
         """Stop reporting. It can be called several times."""
         self._is_closed = True
         if self._reader is not None:
-            self._reader.cancel()
+            with suppress(RuntimeError):  # as above
+                self._loop.call_soon_threadsafe(self._reader.cancel)
         for subscriber in self._subscribers:
             subscriber.refresh()
 

@@ -44,7 +44,8 @@ class OperationSpans(Subscriber):
         super().refresh(*more)
         if not self.observers:
             for number in tuple(self._waits):
-                _end(self._waits.pop(number), None)
+                with self._guard:
+                    _end(self._waits.pop(number), None)
 
     def waits(self) -> list[trace.Span]:
         """The spans of the waits for which the running code polls; of several hundred waits only the first ones."""
