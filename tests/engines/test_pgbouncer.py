@@ -132,8 +132,8 @@ async def test_the_orders_of_a_pooled_sender_are_sending_until_their_deadline_an
             sender = open_journal(stack, dsn)
             await sender.intend(order_of(name))
             await sender.begin(permission(name, now=now))
-            if sender._session_lock is not None:
-                sender._session_lock.close()  # as when its process has ended
+            if sender._sender_lock is not None:
+                sender._sender_lock.close()  # as when its process has ended
 
     (record,) = [record for record in caplog.records if record.event_name == "journal.session_failed"]
     assert "connection pooler" in record.error

@@ -154,8 +154,8 @@ async def open_database(postgres: str) -> AsyncIterator[MakeJournal]:
     yield make
     for journal in made:
         await journal.aclose()
-        if journal._session_lock is not None:  # as when its process ends, also if an attempt has no outcome
-            journal._session_lock.close()
+        if journal._sender_lock is not None:  # as when its process ends, also if an attempt has no outcome
+            journal._sender_lock.close()
 
 
 @pytest.fixture(scope="session")

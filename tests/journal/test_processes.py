@@ -131,7 +131,7 @@ async def test_committed_orders_survive_a_kill(start, open_file, path):
 
     assert len(told) >= 25
     assert [order.order_id for order in found[: len(told)]] == told
-    assert {order.state for order in found[: len(told)]} == {OrderState.SENDING}
+    assert {order.state for order in found[: len(told)]} == {OrderState.UNCERTAIN}
     assert len(found) <= len(told) + 1
     await journal.settle(ref_of(told[-1]), 1, accepted())
     await journal.intend(order_of("another"))

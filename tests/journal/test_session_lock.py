@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import psycopg
 import pytest
@@ -22,15 +23,20 @@ from tests.journal.conftest import (
     NOW,
     SENDABLE,
     SERVICE,
+    MakeJournal,
     accepted,
     evidence,
     permission,
     ref_of,
+    rows,
     sending,
 )
 from vidgen_async import Client, JournalError, UncertainCreateError
-from vidgen_async.journal import OrderChanged, PostgresJournal
+from vidgen_async.journal import OrderChanged, PostgresJournal, SqliteJournal
 from vidgen_async.journal.postgres import session_lock
+from vidgen_async.journal.sql.journal import SqlJournal
+from vidgen_async.journal.sqlite.sender_lock import SenderLock
+from vidgen_async.journal.sqlite.sender_lock import _close as close_all
 from vidgen_async.sandbox import Fault, Sandbox
 from vidgen_async.types.orders import Attempt, AttemptOutcome, Closing, Order, OrderState
 
@@ -45,10 +51,11 @@ LOCK = "vidgen session lock"
 ORDERS = f"""
 import asyncio, sys
 from vidgen_async import Client
-from vidgen_async.journal import PostgresJournal
+from vidgen_async.journal import PostgresJournal, SqliteJournal
 
 async def main():
-    journal = PostgresJournal(sys.argv[3], schema="tests")
+    name = sys.argv[3]
+    journal = SqliteJournal(name) if name.endswith(".db") else PostgresJournal(name, schema="tests")
     async with Client(sys.argv[1], base_url=sys.argv[2], journal=journal) as client:
         await client.videos.create(**{FIELDS!r}, order_id="order-1187")
 
@@ -56,21 +63,28 @@ asyncio.run(main())
 """
 
 
+@pytest.fixture(params=["postgres"])
+def open_journal(request: pytest.FixtureRequest) -> MakeJournal:
+    """Opens the journal of another process."""
+    return request.getfixturevalue({"sqlite": "open_file", "postgres": "open_database"}[request.param])
+
+
+#: For the tests that hold for both kinds of locks.
+in_both = pytest.mark.parametrize("open_journal", ["sqlite", "postgres"], indirect=True)
+
+
 @pytest.fixture
-def sender(open_database) -> PostgresJournal:
+def sender(open_journal: MakeJournal) -> SqlJournal[Any]:
     """The journal of a process that sends orders."""
-    return open_database()
+    return open_journal()
 
 
 @pytest.fixture
-def other(open_database) -> PostgresJournal:
-    """The journal of another process."""
-    return open_database()
-
-
-@pytest.fixture
-def end_sessions(postgres: str) -> Callable[[], int]:
-    """Ends the connections of all locks, as the server does when their processes have ended. Returns their number."""
+def end_sessions(request: pytest.FixtureRequest, sender: SqlJournal[Any]) -> Callable[[], int]:
+    """Ends all locks, as the system or the server does when their processes have ended. Returns their number."""
+    if isinstance(sender, SqliteJournal):
+        return lambda: end_lock(sender._sender_lock)
+    postgres = request.getfixturevalue("postgres")
 
     def end() -> int:
         with psycopg.connect(postgres, autocommit=True) as connection:
@@ -85,11 +99,21 @@ def end_sessions(postgres: str) -> Callable[[], int]:
     return end
 
 
-@pytest.fixture
-def sessions(postgres: str) -> Callable[[], list[int | None]]:
-    """Reads the sessions of all attempts."""
+def end_lock(lock: SenderLock) -> int:
+    """Close the files of a lock, as the system does when its process has ended, and return their number."""
+    ended = len(lock._descriptors)
+    close_all(lock._descriptors)
+    return ended
 
-    def read() -> list[int | None]:
+
+@pytest.fixture
+def sessions(request: pytest.FixtureRequest, sender: SqlJournal[Any]) -> Callable[[], list[object]]:
+    """Reads the sessions of all attempts."""
+    if isinstance(sender, SqliteJournal):
+        return lambda: [session for (session,) in rows(sender.path, "SELECT session FROM attempts ORDER BY order_id")]
+    postgres = request.getfixturevalue("postgres")
+
+    def read() -> list[object]:
         with psycopg.connect(postgres) as connection:
             rows = connection.execute("SELECT session FROM tests.attempts ORDER BY order_id").fetchall()
         return [session for (session,) in rows]
@@ -100,30 +124,31 @@ def sessions(postgres: str) -> Callable[[], list[int | None]]:
 # -- a sender that has ended -------------------------------------------------------------------------------------------
 
 
-async def get(journal: PostgresJournal) -> Order:
+async def get(journal: SqlJournal[Any]) -> Order:
     return await journal.get(ref_of(), NOW)
 
 
-async def find_in_list(journal: PostgresJournal) -> Order:
+async def find_in_list(journal: SqlJournal[Any]) -> Order:
     (order,) = await journal.list(SERVICE, ACCOUNT, NOW, states=[OrderState.SENDING, OrderState.UNCERTAIN])
     return order
 
 
-async def begin(journal: PostgresJournal) -> Order:
+async def begin(journal: SqlJournal[Any]) -> Order:
     with pytest.raises(OrderChanged) as answer:
         await journal.begin(permission(expect_attempt=1))
     return answer.value.order
 
 
-async def withdraw(journal: PostgresJournal) -> Order:
+async def withdraw(journal: SqlJournal[Any]) -> Order:
     return await journal.close_order(ref_of(), Closing(state=OrderState.WITHDRAWN, at=NOW, reason=""), SENDABLE)
 
 
-async def adopt(journal: PostgresJournal) -> Order:
+async def adopt(journal: SqlJournal[Any]) -> Order:
     attempt = Attempt(n=0, sent_at=NOW, deadline_at=NOW, kind="adopt", evidence=accepted())
     return await journal.adopt(ref_of(), attempt, SENDABLE)
 
 
+@in_both
 @pytest.mark.parametrize("operation", [get, find_in_list, begin, withdraw, adopt])
 async def test_every_operation_finds_its_attempt_uncertain_and_does_not_send_it(sender, other, end_sessions, operation):
     await sending(sender)
@@ -136,6 +161,7 @@ async def test_every_operation_finds_its_attempt_uncertain_and_does_not_send_it(
     assert await get(sender) == order
 
 
+@in_both
 async def test_a_list_of_uncertain_orders_has_it(sender, other, end_sessions):
     await sending(sender)
     end_sessions()
@@ -143,6 +169,7 @@ async def test_a_list_of_uncertain_orders_has_it(sender, other, end_sessions):
     assert await other.list(SERVICE, ACCOUNT, NOW, states=[OrderState.SENDING]) == []
 
 
+@in_both
 async def test_a_late_receipt_has_precedence(sender, other, end_sessions):
     await sending(sender)
     end_sessions()
@@ -151,6 +178,7 @@ async def test_a_late_receipt_has_precedence(sender, other, end_sessions):
     assert (await get(other)).receipt.task_id == "task-1"
 
 
+@in_both
 @pytest.mark.parametrize("outcome", [AttemptOutcome.NOT_SENT, AttemptOutcome.REJECTED])
 async def test_only_the_sender_knows_that_nothing_was_sent_or_charged(sender, other, end_sessions, outcome):
     await sending(sender)
@@ -161,6 +189,7 @@ async def test_only_the_sender_knows_that_nothing_was_sent_or_charged(sender, ot
     assert (await other.begin(permission(expect_attempt=1))).n == 2
 
 
+@in_both
 async def test_a_slot_of_the_limit_is_held_as_before(sender, other, end_sessions):
     await sending(sender, limit=1)
     end_sessions()
@@ -172,6 +201,7 @@ async def test_a_slot_of_the_limit_is_held_as_before(sender, other, end_sessions
 # -- a sender that has not ended ---------------------------------------------------------------------------------------
 
 
+@in_both
 async def test_a_sender_does_not_give_up_its_own_attempts(sender, end_sessions):
     await sending(sender)
     end_sessions()
@@ -179,6 +209,7 @@ async def test_a_sender_does_not_give_up_its_own_attempts(sender, end_sessions):
     assert (await sender.get(ref_of(), NOW + DEADLINE * 2)).state is OrderState.UNCERTAIN
 
 
+@in_both
 async def test_a_lost_lock_is_acquired_again_before_the_next_attempt(sender, other, end_sessions, sessions):
     await sending(sender, "a")
     end_sessions()
@@ -189,6 +220,7 @@ async def test_a_lost_lock_is_acquired_again_before_the_next_attempt(sender, oth
     assert sessions() != [None, None]
 
 
+@in_both
 async def test_a_journal_that_is_used_again_after_it_was_closed_has_the_same_session(sender, other):
     await sending(sender, "a")
     await sender.aclose()
@@ -232,6 +264,7 @@ async def test_the_lock_is_released_after_a_begin_that_fails_while_the_journal_i
     await wait_for_release(postgres)
 
 
+@in_both
 async def test_an_attempt_that_another_client_has_begun_meanwhile_keeps_the_lock(sender, other):
     await sending(sender)
     with pytest.raises(OrderChanged):
@@ -309,7 +342,7 @@ async def wait_for_release(postgres: str) -> None:
 
 
 @asynccontextmanager
-async def open_journal(dsn: str) -> AsyncIterator[PostgresJournal]:
+async def journal_at(dsn: str) -> AsyncIterator[PostgresJournal]:
     journal = PostgresJournal(dsn, schema="tests", max_connections=2)
     try:
         yield journal
@@ -366,7 +399,7 @@ async def test_a_problem_is_reported_again_after_the_lock_was_held(sender, end_s
 
 
 async def test_behind_a_connection_pooler_no_lock_is_acquired(other, postgres, sessions):
-    async with pooler(postgres) as dsn, open_journal(dsn) as journal:
+    async with pooler(postgres) as dsn, journal_at(dsn) as journal:
         await sending(journal)
         assert sessions() == [None]
         assert count_connections(postgres, LOCK) == 0
@@ -377,7 +410,7 @@ async def test_a_lock_connection_that_hangs_delays_an_attempt_by_its_time_limit_
     other, postgres, sessions, monkeypatch
 ):
     monkeypatch.setattr(session_lock, "_TIME_LIMIT", 0.1)
-    async with pooler(postgres, hangs_at=b"pg_backend_pid") as dsn, open_journal(dsn) as journal:
+    async with pooler(postgres, hangs_at=b"pg_backend_pid") as dsn, journal_at(dsn) as journal:
         await sending(journal)
     assert sessions() == [None]
     assert await is_given_up_at_its_deadline(other)
@@ -420,11 +453,13 @@ async def pooler(postgres: str, *, hangs_at: bytes = b"no such statement") -> As
 
 
 @pytest.mark.slow
-async def test_the_successor_of_a_killed_process_learns_at_once_that_its_order_is_uncertain(other, postgres):
+@in_both
+async def test_the_successor_of_a_killed_process_learns_at_once_that_its_order_is_uncertain(sender, other, request):
+    name = sender.path if isinstance(sender, SqliteJournal) else request.getfixturevalue("postgres")
     async with Sandbox() as service:
         service.faults.add("videos.create", Fault.stall(made=True))
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", ORDERS, service.api_key, service.base_url, postgres), cwd=ROOT
+            *(sys.executable, "-c", ORDERS, service.api_key, service.base_url, str(name)), cwd=ROOT
         )
         try:
             while not service.creates:  # noqa: ASYNC110 - another process has no event to wait for
@@ -442,5 +477,5 @@ async def test_the_successor_of_a_killed_process_learns_at_once_that_its_order_i
         assert len(service.creates) == 1
 
 
-async def find_orders(journal: PostgresJournal, service: Sandbox) -> list[Order]:
+async def find_orders(journal: SqlJournal[Any], service: Sandbox) -> list[Order]:
     return await journal.list(service.base_url.removesuffix("/openapi/v1"), "default", datetime.now(UTC))

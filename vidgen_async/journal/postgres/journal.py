@@ -1,18 +1,16 @@
 """A journal in a PostgreSQL database: all hosts that use one account can share it."""
 
 import asyncio
-import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from vidgen_async.errors import ConfigurationError, JournalError
 from vidgen_async.journal.postgres.schema import quoted_schema
 from vidgen_async.journal.sql.journal import SqlJournal, check_seconds
 from vidgen_async.journal.sql.queries import Database
-from vidgen_async.types.orders import Attempt, Evidence, Order, OrderRef, Permission
 
 try:
     from psycopg.errors import InsufficientPrivilege
@@ -83,65 +81,30 @@ class PostgresJournal(SqlJournal[Connections]):
             time_limit=time_limit,
             read_time=read_time,
         )
-        self._session_lock: SessionLock | None = None
-        """Of this process. It outlives :meth:`aclose`: another client may still use the journal."""
-        self._begins = 0
-        """Number of calls of :meth:`begin` under way."""
-        self._without_outcome: set[tuple[OrderRef, int]] = set()
-        """The attempts that were begun by this journal and have no outcome yet: they need the lock."""
 
     @property
     def has_password(self) -> bool:
         """Whether the connection string contains a password."""
         return has_password(self._dsn)
 
-    async def begin(self, permission: Permission) -> Attempt:
-        self._check_process()
-        with self._lock:
-            self._begins += 1
-        try:
-            async with self._closed_again():
-                await self._submit(Connections.hold_session_lock)
-                attempt = await super().begin(permission)
-                self._without_outcome.add((permission.ref, attempt.n))
-                return attempt
-        finally:
-            with self._lock:
-                self._begins -= 1
-            self._release_session_lock()
-
-    async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
-        order = await super().settle(ref, n, evidence)
-        self._without_outcome.discard((ref, n))
-        self._release_session_lock()
-        return order
-
     async def check(self) -> None:
         await self._submit(Connections.check)
 
     def _open(self) -> Connections:
-        if self._session_lock is None or self._session_lock.process != os.getpid():
-            self._session_lock = SessionLock(self._dsn, name=self.name)
-            self._without_outcome.clear()  # those of the parent of this process
-        return self._connect(self._session_lock)
+        return self._connect(cast("SessionLock", self._sender_lock))
+
+    def _make_sender_lock(self) -> SessionLock:
+        return SessionLock(self._dsn, name=self.name)
+
+    async def _prepare_begin(self) -> None:
+        await self._submit(Connections.hold_session_lock)
 
     async def _close(self, database: Connections) -> None:
-        def close() -> None:
-            database.close()
-            self._release_session_lock()
-
         # Not in a thread of the event loop's default executor, which may be busy, or shut down already.
         thread = ThreadPoolExecutor(1, thread_name_prefix=f"closing journal {self.name}")
-        closing = thread.submit(close)
+        closing = thread.submit(database.close)
         thread.shutdown(wait=False)
         await asyncio.shield(asyncio.wrap_future(closing))
-
-    def _release_session_lock(self) -> None:
-        """Release the lock if the journal is closed, unless an attempt depends on it."""
-        with self._lock:  # so that no attempt begins meanwhile
-            is_used = self._database is not None or self._begins or self._without_outcome
-            if self._session_lock is not None and not is_used:
-                self._session_lock.close()
 
     async def _read(self, operation: Callable[[Database], T]) -> T:
         return await self._submit(lambda connections: connections.submit(operation, None))

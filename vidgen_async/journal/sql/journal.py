@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Seque
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from attrs import evolve
 
@@ -47,6 +47,19 @@ _Page: TypeAlias = tuple[Sequence[Order], int | None]
 LIST_PAGE = 250
 
 
+class SenderLock(Protocol):
+    """By which other processes know whether the sender of an attempt has ended."""
+
+    @property
+    def process(self) -> int:
+        """The process that holds it."""
+        ...
+
+    def close(self) -> None:
+        """Release it. It can be called several times."""
+        ...
+
+
 class SqlJournal(ABC, Generic[D]):
     """Orders in an SQL database, which the first operation opens: each operation is one transaction.
 
@@ -65,6 +78,12 @@ class SqlJournal(ABC, Generic[D]):
         self._process = os.getpid()
         self._times_closed = 0
         """Number of calls of :meth:`aclose`."""
+        self._sender_lock: SenderLock | None = None
+        """Of this process. It outlives :meth:`aclose`: another client may still use the journal."""
+        self._begins = 0
+        """Number of calls of :meth:`begin` under way."""
+        self._without_outcome: set[tuple[OrderRef, int]] = set()
+        """The attempts that were begun by this journal and have no outcome yet: they need the lock."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -72,6 +91,13 @@ class SqlJournal(ABC, Generic[D]):
     @abstractmethod
     def _open(self) -> D:
         """Start the threads that execute transactions."""
+
+    @abstractmethod
+    def _make_sender_lock(self) -> SenderLock | None:
+        """Return the lock of the attempts of this process; None if its end cannot be detected."""
+
+    async def _prepare_begin(self) -> None:
+        """Called before the transaction of each attempt."""
 
     @abstractmethod
     async def _close(self, database: D) -> None:
@@ -110,7 +136,17 @@ class SqlJournal(ABC, Generic[D]):
         with self._lock:
             database, self._database = self._database, None
         if database is not None:
-            await self._close(database)
+            try:
+                await self._close(database)
+            finally:
+                self._release_sender_lock()
+
+    def _release_sender_lock(self) -> None:
+        """Release the lock if the journal is closed, unless an attempt depends on it."""
+        with self._lock:  # so that no attempt begins meanwhile
+            is_used = self._database is not None or self._begins or self._without_outcome
+            if self._sender_lock is not None and not is_used:
+                self._sender_lock.close()
 
     async def _submit(self, submit: Callable[[D], Future[T]]) -> T:
         """Return the result of what is submitted to the threads of the database, which is opened if it is closed."""
@@ -118,6 +154,9 @@ class SqlJournal(ABC, Generic[D]):
         with self._lock:  # so that aclose cannot end the threads between these lines
             if self._database is None:
                 self._process = os.getpid()  # first, because it is read without the lock
+                if self._sender_lock is None or self._sender_lock.process != self._process:
+                    self._sender_lock = self._make_sender_lock()
+                    self._without_outcome.clear()  # those of the parent of this process
                 self._database = self._open()
             future = submit(self._database)
         return await asyncio.wrap_future(future)
@@ -152,6 +191,21 @@ class SqlJournal(ABC, Generic[D]):
         return await self._write(operation, service, account)
 
     async def begin(self, permission: Permission) -> Attempt:
+        self._check_process()
+        with self._lock:
+            self._begins += 1
+        try:
+            async with self._closed_again():
+                await self._prepare_begin()
+                attempt = await self._begin(permission)
+                self._without_outcome.add((permission.ref, attempt.n))
+                return attempt
+        finally:
+            with self._lock:
+                self._begins -= 1
+            self._release_sender_lock()
+
+    async def _begin(self, permission: Permission) -> Attempt:
         ref = permission.ref
 
         def operation(db: Database) -> Attempt | Order | Turn:
@@ -181,7 +235,10 @@ class SqlJournal(ABC, Generic[D]):
         def operation(db: Database) -> Order:
             return _add_evidence(db, _require_order(db, ref), n, evidence)
 
-        return await self._write(operation, ref.service, ref.account)
+        order = await self._write(operation, ref.service, ref.account)
+        self._without_outcome.discard((ref, n))
+        self._release_sender_lock()
+        return order
 
     async def settle_mark(self, ref: OrderRef, mark: str, evidence: Evidence) -> Order | None:
         def operation(db: Database) -> Order | None:

@@ -14,6 +14,7 @@ from vidgen_async.errors import JournalError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.sqlite import schema
 from vidgen_async.journal.sqlite.file_lock import FileLock, LockedConnection
+from vidgen_async.journal.sqlite.sender_lock import SenderLock
 from vidgen_async.journal.sqlite.side_files import LOCK, beside, find_side_files, is_lost, is_marked
 
 logger = logging.getLogger(__name__)
@@ -99,6 +100,8 @@ class JournalFile:
         self._busy_timeout = busy_timeout
         self._allow_network_file_system = allow_network_file_system
         self._identity: tuple[int, int] | None = None
+        self.sender_lock: SenderLock | None = None
+        """That of the attempts which are recorded; None if the end of a process is not detected."""
 
     def check(self) -> None:
         """Check what can be checked without writing: the directory, the rights, and whether it is a journal.
@@ -124,6 +127,11 @@ class JournalFile:
             # Any other may be temporary: a writer has locked it, or was killed and has left a transaction.
             if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_NOTADB:
                 raise self.explain(error) from error
+
+    def make_sender_lock(self) -> SenderLock | None:
+        """Return a lock of the attempts of this process; None if other hosts may write the file."""
+        self.sender_lock = None if self._allow_network_file_system else SenderLock(self._real_path())
+        return self.sender_lock
 
     def open(self) -> LockedConnection:
         """Open a connection that is ready for use.
@@ -156,6 +164,7 @@ class JournalFile:
         db = sqlite3.connect(self.path, timeout=self._busy_timeout, isolation_level=None, factory=LockedConnection)
         db.lock = lock
         db.file = None if lock is None else file
+        db.sender_lock = self.sender_lock
         try:
             db.row_factory = sqlite3.Row
             with schema.transaction(db, "DEFERRED"):

@@ -13,6 +13,9 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TypeVar
 
+from attrs import asdict
+
+from vidgen_async.journal.sqlite.sender_lock import SenderLock
 from vidgen_async.journal.sqlite.side_files import is_marked, mark
 from vidgen_async.types.orders import OrderRef
 
@@ -22,6 +25,15 @@ except ImportError:  # not on Windows, whose locks belong to the descriptor anyw
     fcntl = None  # type: ignore[assignment]
 
 T = TypeVar("T")
+
+_ADD_SESSION = """
+    UPDATE attempts SET session = :session
+    WHERE service = :service AND account = :account AND order_id = :order_id AND n = :n
+"""
+_SESSIONS = """
+    SELECT order_id, n, session FROM attempts
+    WHERE service = :service AND account = :account AND order_id IN ({}) AND session IS NOT NULL
+"""
 
 #: Seconds between two attempts to acquire a lock that another process holds.
 _PAUSE = 0.001
@@ -128,6 +140,8 @@ class LockedConnection(sqlite3.Connection):
     lock: FileLock | None = None
     file: Path | None = None
     """The journal, if this user may write it."""
+    sender_lock: SenderLock | None = None
+    """The lock of the attempts that are recorded; None if the end of a process is not detected."""
 
     def mark_use(self) -> None:
         """Mark the files beside the journal if it has an attempt, which need not be committed yet.
@@ -145,11 +159,17 @@ class LockedConnection(sqlite3.Connection):
         return record
 
     def add_session(self, ref: OrderRef, n: int) -> None:
-        """Do nothing: the end of a process is not detected."""
+        if self.sender_lock is not None and (mark := self.sender_lock.hold()) is not None:
+            self.execute(_ADD_SESSION, asdict(ref) | {"n": n, "session": mark})
 
     def find_orphaned(self, service: str, account: str, order_ids: Sequence[str]) -> Collection[tuple[str, int]]:
-        """Return nothing: the end of a process is not detected."""
-        return ()
+        if self.sender_lock is None:
+            return ()
+        ids = {f"id{number}": order_id for number, order_id in enumerate(order_ids)}
+        query = _SESSIONS.format(", ".join(f":{name}" for name in ids))
+        rows = self.execute(query, {"service": service, "account": account} | ids).fetchall()
+        ended = self.sender_lock.find_ended(row["session"] for row in rows)
+        return {(row["order_id"], row["n"]) for row in rows if row["session"] in ended}
 
     def close(self) -> None:
         super().close()

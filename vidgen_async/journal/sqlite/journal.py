@@ -14,6 +14,7 @@ from vidgen_async.journal.sqlite.connection_thread import ConnectionThread
 from vidgen_async.journal.sqlite.file import JournalFile
 from vidgen_async.journal.sqlite.file_lock import LockedConnection
 from vidgen_async.journal.sqlite.schema import transaction
+from vidgen_async.journal.sqlite.sender_lock import SenderLock
 
 T = TypeVar("T")
 
@@ -26,6 +27,10 @@ class SqliteJournal(SqlJournal[ConnectionThread]):
     only if it was not used before the fork. Nothing is ever deleted: every evidence and every closing remains in the
     journal, with its time and its texts. If an operation raises JournalError, the message states the problem with the
     file and what to do.
+
+    An attempt whose process has ended is *uncertain* at once, because each process holds a lock on a file beside the
+    journal from its first attempt on: until :meth:`aclose`, and as long as an attempt has no outcome. Where that is not
+    possible, as on systems other than Linux, it is *sending* until its deadline.
 
     Args:
         path: The file. The first operation creates it, for its owner only (mode 0600); its directory must exist. A file
@@ -87,6 +92,9 @@ class SqliteJournal(SqlJournal[ConnectionThread]):
 
     def _open(self) -> ConnectionThread:
         return ConnectionThread(self._file)
+
+    def _make_sender_lock(self) -> SenderLock | None:
+        return self._file.make_sender_lock()
 
     async def _close(self, database: ConnectionThread) -> None:
         await database.aclose()

@@ -190,8 +190,11 @@ _LISTS = (
 
 _MARKS = ("ALTER TABLE attempts ADD COLUMN mark TEXT NOT NULL DEFAULT ''",)
 
+# session is the mark of the lock that the sender holds while it runs, NULL if it holds none.
+_SESSIONS = ("ALTER TABLE attempts ADD COLUMN session TEXT",)
+
 #: The statements that upgrade each version to the next. All of them are executed for a new file.
-MIGRATIONS = (_FIRST, _RESULTS, _CONFIRMATION, _BALANCES, _LOCAL_IMAGES, _LISTS, _MARKS)
+MIGRATIONS = (_FIRST, _RESULTS, _CONFIRMATION, _BALANCES, _LOCAL_IMAGES, _LISTS, _MARKS, _SESSIONS)
 VERSION = len(MIGRATIONS)
 
 

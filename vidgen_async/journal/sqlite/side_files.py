@@ -8,11 +8,11 @@ thus before the first POST. A file without it may be that of a first opening whi
 import os
 from pathlib import Path
 
-LOCK, QUEUE = "-lock", "-lock-queue"
+LOCK, QUEUE, SENDERS = "-lock", "-lock-queue", "-senders"
 #: The files of SQLite's write-ahead log, which only a database that is not empty has.
 _LOG = ("-wal", "-shm")
 _ROLLBACK = "-journal"
-_ALL = (_ROLLBACK, *_LOG, LOCK, QUEUE)
+_ALL = (_ROLLBACK, *_LOG, LOCK, QUEUE, SENDERS)
 _MARK = b"The journal beside this file has been used: if it is missing or empty, it was lost.\n"
 
 
