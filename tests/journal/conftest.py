@@ -26,7 +26,7 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 DEADLINE = timedelta(seconds=130)
 SENDABLE = frozenset({OrderState.QUEUED, OrderState.REJECTED})
 
-TABLES = ("namespace", "orders", "attempts", "evidence", "closings", "results", "candidates")
+TABLES = ("namespace", "orders", "attempts", "evidence", "closings", "results", "candidates", "spending")
 
 MakeJournal: TypeAlias = Callable[[], Journal]
 

@@ -11,7 +11,6 @@ import pytest
 
 from tests.journal.conftest import ACCOUNT, DEADLINE, NOW, SERVICE, accepted, after, ref_of, rows, uncertain
 from vidgen_async.errors import JournalError
-from vidgen_async.journal.sql.queries import _insert
 from vidgen_async.journal.sqlite import schema
 from vidgen_async.types.orders import AttemptOutcome, OrderState
 
@@ -109,7 +108,8 @@ def write_as_old_process(
     name = {"service": SERVICE, "account": ACCOUNT, "order_id": order_id}
 
     def insert(table: str, **values: object) -> None:
-        db.execute(_insert(table, *values), values)
+        names = ", ".join(f'"{name}"' for name in values)
+        db.execute(f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(values))})", [*values.values()])  # noqa: S608
 
     insert("orders", **name, idempotency_key="k", body=b"{}", created_at=now, local_images="{}")
     if outcome is not None:

@@ -12,6 +12,7 @@ from typing import Any, Self
 import psycopg
 
 from vidgen_async.journal.postgres import connections
+from vidgen_async.journal.sql.queries import _SQL
 from vidgen_async.journal.sqlite import file
 from vidgen_async.journal.sqlite.file_lock import FileLock, LockedConnection
 from vidgen_async.transports.base import Connection, Response, WrappingTransport
@@ -20,8 +21,8 @@ from vidgen_async.types.http import Request
 
 #: What is written in the transactions whose commits can be a point.
 COMMITS = {
-    name: f'INSERT INTO {table} ("'
-    for name, table in (("intent", "orders"), ("attempt", "attempts"), ("outcome", "evidence"))
+    name: _SQL[statement].partition("VALUES")[0]
+    for name, statement in (("intent", "add_order"), ("attempt", "add_attempt"), ("outcome", "add_evidence"))
 }
 #: Just before and just after these commits.
 COMMIT_POINTS = tuple(f"{when} the commit of the {what}" for what in COMMITS for when in ("before", "after"))

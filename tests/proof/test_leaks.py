@@ -82,7 +82,9 @@ async def test_files_that_a_killed_process_leaves_are_accessible_to_their_owner_
     await worker.ended()
 
     left = sorted(path for path in tmp_path.iterdir() if path.name.startswith("orders.db"))
-    assert [path.name for path in left] == ["orders.db", "orders.db-journal", "orders.db-lock", "orders.db-lock-queue"]
+    assert [path.name for path in left] == [
+        f"orders.db{suffix}" for suffix in ("", "-journal", "-lock", "-lock-queue", "-senders")
+    ]
     assert all(path.stat().st_size for path in left[:2]), "the transaction was under way"
     assert {stat.S_IMODE(path.stat().st_mode) for path in left} == {0o600}
     assert files_with_a_secret(tmp_path) == []

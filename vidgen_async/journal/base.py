@@ -8,13 +8,13 @@ The times in arguments and in results are those of the caller's clock, also if t
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 from zlib import crc32
 
 from attrs import frozen
 
 from vidgen_async.errors import JournalError
-from vidgen_async.types.limits import Pacing, Turn
+from vidgen_async.types.limits import LimitState, Pacing, SpendingLimit, Turn
 from vidgen_async.types.orders import (
     Attempt,
     Closing,
@@ -59,6 +59,15 @@ class MustWait(Exception):  # noqa: N818 - an answer of the journal and no error
         self.turn = turn
 
 
+class OverBudget(Exception):  # noqa: N818 - an answer of the journal and no error
+    """A limit of points does not allow the attempt; none was recorded."""
+
+    def __init__(self, state: LimitState) -> None:
+        super().__init__(state)
+        #: The limit, what counts towards it, and when the attempt is within it.
+        self.state = state
+
+
 class Journal(Protocol):
     """Stores orders and their attempts.
 
@@ -100,6 +109,7 @@ class Journal(Protocol):
         Raises:
             OrderChanged: The order is not as the caller has read it.
             MustWait: Its turn has not come.
+            OverBudget: A limit of the permission does not allow it (only of a :class:`SpendingJournal`).
         """
         ...
 
@@ -211,6 +221,27 @@ class Journal(Protocol):
 
     async def aclose(self) -> None:
         """Release all resources. It can be called several times."""
+        ...
+
+
+@runtime_checkable
+class SpendingJournal(Journal, Protocol):
+    """A journal that can enforce budgets: :meth:`begin` applies ``Permission.limits`` in the commit of the attempt.
+
+    An attempt counts from ``sent_at`` on, unless it is *not sent* or *rejected*: for the points of its task where the
+    service has stated them, else for ``reserved``, else as unknown. One in the future counts. A task is counted once.
+    """
+
+    async def spending(
+        self, service: str, account: str, limits: Iterable[SpendingLimit], reserved: int | None, now: datetime
+    ) -> Sequence[LimitState]:
+        """Return for each limit what counts towards it, and when it allows one more attempt that may cost ``reserved``
+        points, None if that is unknown."""
+        ...
+
+    async def verify_spending(self, service: str, account: str) -> None:
+        """Compare the stored sums with the attempts, and correct them: other programs may have written without the
+        triggers that maintain the sums."""
         ...
 
 

@@ -14,16 +14,29 @@ from vidgen_async.journal.base import (
     RUNNING_PAGE,
     MustWait,
     OrderChanged,
+    OverBudget,
     RunningPage,
     check_attempt,
     is_in_shard,
     is_listed,
     unknown_order_error,
 )
-from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn, compute_turn, make_hold
+from vidgen_async.types.limits import (
+    DAY,
+    MINUTE,
+    SLOT_MARGIN,
+    LimitState,
+    Pacing,
+    Spending,
+    SpendingLimit,
+    Turn,
+    compute_turn,
+    make_hold,
+)
 from vidgen_async.types.orders import (
     SET_BACK,
     Attempt,
+    AttemptOutcome,
     Closing,
     Evidence,
     Order,
@@ -56,6 +69,11 @@ class MemoryJournal:
         self._counted_at: dict[tuple[OrderRef, int], datetime] = {}
         #: The same times, sorted, with order id and number of the attempt, by service and account.
         self._times: defaultdict[tuple[str, str], list[tuple[datetime, str, int]]] = defaultdict(list)
+        #: What each attempt counts for in a budget, and the sums by the beginning of each minute and day.
+        self._costs: dict[tuple[OrderRef, int], Spending] = {}
+        self._sums: defaultdict[tuple[str, str, int], dict[int, Spending]] = defaultdict(dict)
+        #: The attempt whose receipt of a task was stored first, by service, account and task id.
+        self._first_receipts: dict[tuple[str, str, str], tuple[OrderRef, int]] = {}
         #: What pauses the creates of an account, by service and account, as time of the 429 and end of the pause.
         self._pauses: dict[tuple[str, str], list[tuple[datetime, datetime]]] = {}
 
@@ -82,10 +100,22 @@ class MemoryJournal:
             turn = self._compute_turn(ref.service, ref.account, permission.pacing, now)
             if not turn.free:
                 raise MustWait(turn)
+        for limit in permission.limits:
+            state = self._read_limit(ref.service, ref.account, limit, permission.reserved, now)
+            if not state.is_allowed:
+                raise OverBudget(state)
         attempt = permission.make_attempt()
-        self._orders[ref] = order.with_attempt(attempt)
+        self._store(order.with_attempt(attempt))
         self._count(ref, attempt.n, attempt.counted_at)
         return attempt
+
+    async def spending(
+        self, service: str, account: str, limits: Iterable[SpendingLimit], reserved: int | None, now: datetime
+    ) -> list[LimitState]:
+        return [self._read_limit(service, account, limit, reserved, now) for limit in limits]
+
+    async def verify_spending(self, service: str, account: str) -> None:
+        """Do nothing: nobody else writes the sums."""
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         before = self._require(ref)
@@ -202,7 +232,36 @@ class MemoryJournal:
                 owners.append(order.ref)
         order = evolve(order, results=tuple(self._results[task] for task in tasks if task in self._results))
         self._orders[order.ref] = order
+        for attempt in order.attempts:
+            self._book(order, attempt)
         return order
+
+    def _book(self, order: Order, attempt: Attempt) -> None:
+        """Add what the attempt counts for to the sums, in place of what it counted for before."""
+        ref, name = order.ref, (order.ref, attempt.n)
+        cost = attempt.compute_cost(order.results)
+        task_id = attempt.evidence.task_id if attempt.outcome is AttemptOutcome.ACCEPTED and attempt.evidence else None
+        if task_id and self._first_receipts.setdefault((ref.service, ref.account, task_id), name) != name:
+            cost = Spending()
+        if (change := cost - self._costs.get(name, Spending())) != Spending():
+            self._costs[name] = cost
+            at = int(attempt.sent_at.timestamp() // 1)
+            for seconds in (MINUTE, DAY):
+                sums = self._sums[ref.service, ref.account, seconds]
+                start = at // seconds * seconds
+                sums[start] = sums.get(start, Spending()) + change
+
+    def _read_limit(
+        self, service: str, account: str, limit: SpendingLimit, reserved: int | None, now: datetime
+    ) -> LimitState:
+        minute, day = limit.begins_at(now)
+        minutes, days = (self._sums[service, account, seconds] for seconds in (MINUTE, DAY))
+        spending = sum((sums for start, sums in days.items() if start >= day), Spending())
+        spending = sum((minutes.get(start, Spending()) for start in range(minute, day, MINUTE)), spending)
+        if limit.allows(spending, reserved):
+            return LimitState(limit, spending, is_allowed=True)
+        rows = sorted((item for item in minutes.items() if item[0] >= minute), key=itemgetter(0))
+        return LimitState(limit, spending, is_allowed=False, room_at=limit.find_room(spending, reserved, rows))
 
     def _count(self, ref: OrderRef, n: int, counted_at: datetime | None) -> None:
         """Set the latest time at which the service can have counted the attempt; None if it holds no slot."""

@@ -1,8 +1,8 @@
-"""The default time limit of waits; and the submission limit (section 8): which attempts hold a slot, how long to wait
-for one, and the pause after a 429."""
+"""The default time limit of waits; the submission limit (section 8): which attempts hold a slot, how long to wait for
+one, and the pause after a 429; and what a budget allows."""
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from attrs import field, frozen, validators
 
@@ -92,3 +92,90 @@ def compute_retry_at(answered_at: datetime, retry_after: float | None) -> dateti
         retry_after: Its Retry-After in seconds, at most an hour; None without one.
     """
     return answered_at + timedelta(seconds=PAUSE_WITHOUT_RETRY_AFTER if retry_after is None else retry_after)
+
+
+#: The lengths of the periods, in seconds, of which journals store the sums of points.
+MINUTE, DAY = 60, 86400
+#: More points than this are those of no task: the charge counts as unknown.
+MOST_POINTS = 10**12
+
+
+@frozen
+class Spending:
+    """What creates have cost, or may cost."""
+
+    spent: int = 0
+    """Points that the service has stated."""
+    reserved: int = 0
+    """Points that were estimated, of tasks whose points the service has not stated."""
+    unknown: int = 0
+    """Number of creates whose points are neither stated nor estimated."""
+
+    def __add__(self, other: "Spending") -> "Spending":
+        return Spending(self.spent + other.spent, self.reserved + other.reserved, self.unknown + other.unknown)
+
+    def __sub__(self, other: "Spending") -> "Spending":
+        return Spending(self.spent - other.spent, self.reserved - other.reserved, self.unknown - other.unknown)
+
+
+@frozen(kw_only=True)
+class SpendingLimit:
+    """The points that the creates of an account may cost in a rolling window, as the journal enforces it."""
+
+    points: int
+    window: float | None
+    """Seconds; None for all time."""
+    unknown: int | None
+    """The points that a create counts for whose points are unknown; None if there must be none."""
+
+    def begins_at(self, now: datetime) -> tuple[int, int]:
+        """Return the beginning of the first minute of the window, and of its first complete day, in seconds since 1970:
+        the sums of the minutes up to that day, and of the days from it on, are those of the window. Both are the same
+        if the window is all time."""
+        if self.window is None:
+            return -(2**62), -(2**62)
+        since = int((now - timedelta(seconds=self.window)).timestamp() // 1)
+        return since // MINUTE * MINUTE, -(-since // DAY) * DAY
+
+    def count(self, spending: Spending) -> int | None:
+        """Return the points that count; None if there are creates that must not be."""
+        if spending.unknown and self.unknown is None:
+            return None
+        return spending.spent + spending.reserved + spending.unknown * (self.unknown or 0)
+
+    def allows(self, spending: Spending, reserved: int | None) -> bool:
+        """Return whether one more create that may cost ``reserved`` points, None if unknown, is within the limit."""
+        asked = Spending(reserved=reserved) if reserved is not None else Spending(unknown=1)
+        counted = self.count(spending + asked)
+        return counted is not None and counted <= self.points
+
+    def find_room(
+        self, spending: Spending, reserved: int | None, minutes: Iterable[tuple[int, Spending]]
+    ) -> datetime | None:
+        """Return when the create is within the limit, if there is no other one meanwhile; None if it never is.
+
+        Args:
+            spending: That of the window.
+            reserved: The points that the create may cost, None if unknown.
+            minutes: The sums of the window's minutes, oldest first, with the beginning of each in seconds since 1970.
+        """
+        if self.window is None:
+            return None
+        for start, sums in minutes:
+            spending -= sums
+            if self.allows(spending, reserved):
+                return datetime.fromtimestamp(start + MINUTE + self.window, UTC)
+        return None
+
+
+@frozen
+class LimitState:
+    """A limit, and what counts towards it."""
+
+    limit: SpendingLimit
+    spending: Spending
+    """That of the window; its first minute counts completely."""
+    is_allowed: bool
+    """Whether one more create is within the limit."""
+    room_at: datetime | None = None
+    """When it is within the limit; None if it is now, or never is."""

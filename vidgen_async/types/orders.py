@@ -18,7 +18,7 @@ from typing import ClassVar, Literal, TypeAlias, cast
 
 from attrs import evolve, field, frozen
 
-from vidgen_async.types.limits import Pacing
+from vidgen_async.types.limits import MOST_POINTS, Pacing, Spending, SpendingLimit
 from vidgen_async.types.resources import Extra, Receipt, TaskStatus
 from vidgen_async.types.serialization import MAY_CONTAIN_SECRETS, SECRET, Serializable
 
@@ -166,6 +166,8 @@ class Attempt(Serializable):
     mark: str = field(default="", repr=False, metadata=SECRET)
     """A random text with which the process that began it recognises it. Its number may be that of another one, if the
     journal lost it."""
+    reserved: int | None = None
+    """The points that it may cost, as the budget of its client has estimated; None if that is unknown."""
     evidence: Evidence | None = None
 
     @property
@@ -203,6 +205,16 @@ class Attempt(Serializable):
         is_answered = self.evidence is not None and self.evidence.answered
         latest = now if is_answered else now + (self.deadline_at - self.sent_at)
         return latest if counted_at > latest + SET_BACK else counted_at
+
+    def compute_cost(self, results: "Iterable[TaskResult]") -> Spending:
+        """Return what the attempt counts for in a budget, given the known results of tasks."""
+        if self.outcome in (AttemptOutcome.NOT_SENT, AttemptOutcome.REJECTED):
+            return Spending()
+        task_id = self.evidence.task_id if self.evidence is not None else None
+        points = next((result.points for result in results if result.task_id == task_id), None)
+        if points is not None and 0 <= points <= MOST_POINTS:
+            return Spending(spent=points)
+        return Spending(unknown=1) if self.reserved is None else Spending(reserved=self.reserved)
 
     def with_evidence(self, evidence: Evidence) -> "Attempt":
         """Return this attempt with the evidence if it adds knowledge, else this attempt unchanged. A response and a
@@ -292,6 +304,8 @@ class Order(OrderContent):
     ref: OrderRef
     idempotency_key: str = field(repr=False, metadata=SECRET)
     created_at: datetime
+    model: str = ""
+    """The model of the request; empty in journals of earlier releases."""
     attempts: tuple[Attempt, ...] = ()
     closing: Closing | None = None
     results: tuple[TaskResult, ...] = ()
@@ -458,6 +472,10 @@ class Permission:
     by: str = ""
     reason: str = ""
     mark: str = ""
+    reserved: int | None = None
+    """The points that the attempt may cost; None if that is unknown."""
+    limits: Collection[SpendingLimit] = ()
+    """The limits of points that must allow the attempt."""
 
     def matches(self, order: Order) -> bool:
         """Return whether the order is as the caller has read it."""
@@ -473,4 +491,5 @@ class Permission:
             by=self.by,
             reason=self.reason,
             mark=self.mark,
+            reserved=self.reserved,
         )

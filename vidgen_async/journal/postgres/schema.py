@@ -5,9 +5,10 @@ database's clock: ``to_timestamp(at / 1e6)``.
 """
 
 from collections.abc import Sequence
-from textwrap import dedent
+from pathlib import Path
 
 from vidgen_async.errors import ConfigurationError
+from vidgen_async.journal.sql.statements import COSTS, read_statements, split_script
 
 #: Bytes.
 _LONGEST_NAME = 63
@@ -21,119 +22,10 @@ _CHECK_VERSION = """
     $$
 """
 
-_FIRST = (
-    """
-    CREATE TABLE namespace (
-        id    INTEGER PRIMARY KEY CHECK (id = 1),
-        word  TEXT NOT NULL
-    )
-    """,
-    """
-    CREATE TABLE orders (
-        id               BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        service          TEXT NOT NULL,
-        account          TEXT NOT NULL,
-        order_id         TEXT NOT NULL,
-        idempotency_key  TEXT NOT NULL,
-        body             BYTEA NOT NULL,
-        created_at       BIGINT NOT NULL,
-        local_images     TEXT NOT NULL,
-        stage            TEXT NOT NULL DEFAULT 'queued',
-        UNIQUE (service, account, order_id)
-    )
-    """,
-    # stage is the state of the order, or 'ended' if all its tasks are terminal. It is computed from the other tables
-    # whenever they change, and stored so that a list only reads orders that it may have.
-    "CREATE INDEX orders_by_stage ON orders (service, account, stage, id, created_at)",
-    # counted_at is the start of the rolling limit's window for the attempt, NULL if nothing was sent. session is the
-    # advisory lock that the sender holds while it is connected, NULL if it holds none.
-    """
-    CREATE TABLE attempts (
-        service      TEXT NOT NULL,
-        account      TEXT NOT NULL,
-        order_id     TEXT NOT NULL,
-        n            INTEGER NOT NULL,
-        sent_at      BIGINT NOT NULL,
-        deadline_at  BIGINT NOT NULL,
-        kind         TEXT NOT NULL,
-        "by"         TEXT NOT NULL,
-        reason       TEXT NOT NULL,
-        counted_at   BIGINT,
-        session      BIGINT,
-        PRIMARY KEY (service, account, order_id, n),
-        FOREIGN KEY (service, account, order_id) REFERENCES orders (service, account, order_id)
-    )
-    """,
-    "CREATE INDEX attempts_by_counted_at ON attempts (service, account, counted_at)",
-    """
-    CREATE TABLE evidence (
-        id              BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        service         TEXT NOT NULL,
-        account         TEXT NOT NULL,
-        order_id        TEXT NOT NULL,
-        n               INTEGER NOT NULL,
-        outcome         TEXT NOT NULL,
-        at              BIGINT NOT NULL,
-        status          INTEGER,
-        task_id         TEXT,
-        cause           TEXT NOT NULL,
-        body            BYTEA NOT NULL,
-        extra           TEXT NOT NULL,
-        answered        BOOLEAN NOT NULL,
-        headers         TEXT NOT NULL,
-        request_id      TEXT,
-        candidates      TEXT NOT NULL,
-        balance_before  TEXT,
-        balance_after   TEXT,
-        retry_at        BIGINT,
-        FOREIGN KEY (service, account, order_id, n) REFERENCES attempts (service, account, order_id, n)
-    )
-    """,
-    "CREATE INDEX evidence_by_account ON evidence (service, account, id)",
-    "CREATE INDEX evidence_by_attempt ON evidence (service, account, order_id, n)",
-    "CREATE INDEX evidence_by_retry_at ON evidence (service, account, retry_at) WHERE retry_at IS NOT NULL",
-    "CREATE INDEX evidence_by_task ON evidence (service, task_id) WHERE task_id IS NOT NULL",
-    """
-    CREATE TABLE closings (
-        id        BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        service   TEXT NOT NULL,
-        account   TEXT NOT NULL,
-        order_id  TEXT NOT NULL,
-        state     TEXT NOT NULL,
-        at        BIGINT NOT NULL,
-        reason    TEXT NOT NULL,
-        "by"      TEXT NOT NULL,
-        FOREIGN KEY (service, account, order_id) REFERENCES orders (service, account, order_id)
-    )
-    """,
-    "CREATE INDEX closings_by_order ON closings (service, account, order_id)",
-    """
-    CREATE TABLE results (
-        service         TEXT NOT NULL,
-        task_id         TEXT NOT NULL,
-        status          TEXT NOT NULL,
-        at              BIGINT NOT NULL,
-        points          BIGINT,
-        failure_reason  TEXT,
-        PRIMARY KEY (service, task_id)
-    )
-    """,
-    """
-    CREATE TABLE candidates (
-        service   TEXT NOT NULL,
-        account   TEXT NOT NULL,
-        task_id   TEXT NOT NULL,
-        order_id  TEXT NOT NULL,
-        PRIMARY KEY (service, account, task_id, order_id)
-    )
-    """,
-)
+_SQL = read_statements(Path(__file__).with_name("schema.sql"), COSTS)
 
-_MARKS = ("ALTER TABLE attempts ADD COLUMN mark TEXT NOT NULL DEFAULT ''",)
-
-#: The statements that upgrade each version to the next. All of them are executed for a new schema. They leave the
-#: statements of the release before valid, because its processes may be running meanwhile.
-MIGRATIONS: Sequence[Sequence[str]] = (_FIRST, _MARKS)
+#: The statements that upgrade each version to the next.
+MIGRATIONS: Sequence[Sequence[str]] = tuple(split_script(_SQL[name]) for name in ("first", "marks", "budgets"))
 VERSION = len(MIGRATIONS)
 
 
@@ -161,7 +53,7 @@ def script(schema: str, *, user: str = "", version: int = 0) -> str:
         statements.append(f"GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA {name} TO {quoted(user)}")
     statements.append("COMMIT")
     head = f"-- The tables of a journal of vidgen_async, schema version {VERSION}.\n\n"
-    return head + "\n".join(f"{dedent(statement).strip()};\n" for statement in statements)
+    return head + "\n".join(f"{statement};\n" for statement in statements)
 
 
 def quoted(identifier: str, *, label: str = "a name") -> str:

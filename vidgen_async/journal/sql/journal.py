@@ -17,6 +17,7 @@ from vidgen_async.journal.base import (
     RUNNING_PAGE,
     MustWait,
     OrderChanged,
+    OverBudget,
     RunningPage,
     check_attempt,
     is_in_shard,
@@ -25,7 +26,7 @@ from vidgen_async.journal.base import (
 )
 from vidgen_async.journal.sql import queries
 from vidgen_async.journal.sql.queries import Database
-from vidgen_async.types.limits import Pacing, Turn
+from vidgen_async.types.limits import LimitState, Pacing, SpendingLimit, Turn
 from vidgen_async.types.orders import (
     Attempt,
     Closing,
@@ -208,7 +209,7 @@ class SqlJournal(ABC, Generic[D]):
     async def _begin(self, permission: Permission) -> Attempt:
         ref = permission.ref
 
-        def operation(db: Database) -> Attempt | Order | Turn:
+        def operation(db: Database) -> Attempt | Order | Turn | LimitState:
             adjusted = db.adjust(permission)
             order = _read_as_of(db, ref, adjusted.now)
             if not adjusted.matches(order):
@@ -217,6 +218,10 @@ class SqlJournal(ABC, Generic[D]):
                 turn = queries.read_turn(db, ref.service, ref.account, adjusted.pacing, adjusted.now)
                 if not turn.free:
                     return turn
+            for limit in adjusted.limits:
+                state = queries.read_limit(db, ref.service, ref.account, limit, adjusted.reserved, adjusted.now)
+                if not state.is_allowed:
+                    return state
             attempt = adjusted.make_attempt()
             queries.add_attempt(db, ref, attempt)
             db.add_session(ref, attempt.n)
@@ -229,7 +234,21 @@ class SqlJournal(ABC, Generic[D]):
             raise OrderChanged(begun)
         if isinstance(begun, Turn):
             raise MustWait(begun)
+        if isinstance(begun, LimitState):
+            raise OverBudget(begun)
         return begun
+
+    async def spending(
+        self, service: str, account: str, limits: Iterable[SpendingLimit], reserved: int | None, now: datetime
+    ) -> Sequence[LimitState]:
+        def operation(db: Database) -> Sequence[LimitState]:
+            at = db.adjust(now)
+            return [queries.read_limit(db, service, account, limit, reserved, at) for limit in limits]
+
+        return await self._read(operation)
+
+    async def verify_spending(self, service: str, account: str) -> None:
+        await self._write(lambda db: queries.verify_spending(db, service, account), service, account)
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         def operation(db: Database) -> Order:

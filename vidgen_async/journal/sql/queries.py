@@ -7,12 +7,23 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from attrs import asdict, fields, frozen
 
 from vidgen_async.journal.base import escape_text
-from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn, compute_turn, make_hold
+from vidgen_async.journal.sql.statements import COSTS, read_statements
+from vidgen_async.types.limits import (
+    SLOT_MARGIN,
+    LimitState,
+    Pacing,
+    Spending,
+    SpendingLimit,
+    Turn,
+    compute_turn,
+    make_hold,
+)
 from vidgen_async.types.orders import (
     SET_BACK,
     Attempt,
@@ -76,124 +87,17 @@ _COLUMNS: Mapping[type, tuple[str, ...]] = {
 }
 
 
-def _insert(table: str, *columns: str) -> str:
-    names = ", ".join(f'"{column}"' for column in columns)  # "by" is a word of SQL
-    values = ", ".join(f":{column}" for column in columns)
-    return f"INSERT INTO {table} ({names}) VALUES ({values})"  # noqa: S608 - made of constants
+_SQL = read_statements(Path(__file__).with_name("queries.sql"), COSTS)
 
-
-def _columns(table: str, kind: type) -> str:
-    return ", ".join(f'{table}."{column}"' for column in _COLUMNS[kind])
-
-
-_OF_ACCOUNT = "WHERE {0}.service = :service AND {0}.account = :account"
-_OF_ORDER = _OF_ACCOUNT + " AND {0}.order_id = :order_id"
-_REF = ("service", "account", "order_id")
-_ADD_ORDER = _insert("orders", *_REF, *_COLUMNS[Order]) + " ON CONFLICT (service, account, order_id) DO NOTHING"
-_ADD_ATTEMPT = _insert("attempts", *_REF, *_COLUMNS[Attempt], "counted_at") + " RETURNING n"
-_ADD_EVIDENCE = _insert("evidence", *_REF, "n", *_COLUMNS[Evidence])
-_ADD_CANDIDATE = (
-    _insert("candidates", *_REF, "task_id") + " ON CONFLICT (service, account, task_id, order_id) DO NOTHING"
-)
-_ADD_CLOSING = _insert("closings", *_REF, *_COLUMNS[Closing])
-_IS_CANDIDATE_ELSEWHERE = f"""
-    SELECT 1 FROM candidates
-    {_OF_ACCOUNT.format("candidates")} AND task_id = :task_id AND order_id <> :order_id LIMIT 1
-"""  # noqa: S608 - made of constants
-_SET_COUNTED_AT = f"UPDATE attempts SET counted_at = :counted_at {_OF_ORDER.format('attempts')} AND n = :n"  # noqa: S608
-_ADD_RESULT = """
-    INSERT INTO results (service, task_id, status, at, points, failure_reason)
-    SELECT :service, :task_id, :status, :at, CAST(:points AS BIGINT), :failure_reason
-    WHERE EXISTS (SELECT 1 FROM evidence WHERE service = :service AND task_id = :task_id)
-    ON CONFLICT (service, task_id) DO NOTHING
-"""
-
-# Evidence is written only if it adds knowledge, so the latest evidence is the one that counts.
-_LATEST_EVIDENCE = """
-    LEFT JOIN evidence ON evidence.id = (
-        SELECT max(latest.id) FROM evidence AS latest
-        WHERE latest.service = attempts.service AND latest.account = attempts.account
-        AND latest.order_id = attempts.order_id AND latest.n = attempts.n
-    )
-"""
-_OWNER = """
-    SELECT account, order_id FROM evidence
-    WHERE service = :service AND task_id = :task_id AND outcome = 'accepted'
-    AND (account, order_id) <> (:account, :order_id)
-    ORDER BY id LIMIT 1
-"""
-_ORDERS = f"SELECT order_id, {_columns('orders', Order)} FROM orders"  # noqa: S608 - made of constants
-_ATTEMPTS = f"""
-    SELECT attempts.order_id, {_columns("attempts", Attempt)}, {_columns("evidence", Evidence)}
-    FROM attempts {_LATEST_EVIDENCE}
-"""  # noqa: S608 - made of constants
-_CLOSINGS = f"SELECT order_id, {_columns('closings', Closing)} FROM closings"  # noqa: S608 - made of constants
-_RESULTS = f"""
-    SELECT evidence.order_id, {_columns("results", TaskResult)}
-    FROM evidence JOIN results ON results.service = evidence.service AND results.task_id = evidence.task_id
-"""  # noqa: S608 - made of constants
-# PostgreSQL would turn NOT EXISTS into a join that reads all results for each page.
-_NOT_ENDED = "(SELECT 1 FROM results WHERE service = evidence.service AND task_id = evidence.task_id) IS NULL"
-# A page is a range of ids of the account, and only its rows are read, also if nearly all stored tasks are terminal.
-_END_OF_PAGE = f"""
-    SELECT id FROM evidence {_OF_ACCOUNT.format("evidence")} AND id > :after ORDER BY id LIMIT 1 OFFSET :size - 1
-"""  # noqa: S608 - made of constants
-_OLDEST, _NEWEST = (
-    f"""
-        SELECT id FROM orders
-        {_OF_ACCOUNT.format("orders")} AND stage = :stage AND id {is_later} :after AND created_at >= :since
-        ORDER BY id {direction} LIMIT :size
-    """  # noqa: S608 - made of constants
-    for is_later, direction in ((">", "ASC"), ("<", "DESC"))
-)
-# Not DISTINCT, which would read every order.
-_NEXT_ACCOUNT = """
-    SELECT service, account FROM orders WHERE (service, account) > (:service, :account)
-    ORDER BY service, account LIMIT 1
-"""
-_FIND_ROW = f"SELECT id FROM orders {_OF_ORDER.format('orders')}"  # noqa: S608 - made of constants
-_OF_ROWS = _OF_ACCOUNT + " AND {0}.order_id IN (SELECT order_id FROM orders WHERE id IN ({rows}))"  # noqa: S608
-_RUNNING = f"""
-    SELECT order_id, task_id, at FROM evidence
-    {_OF_ACCOUNT.format("evidence")} AND id > :after AND id <= :until
-    AND outcome = 'accepted' AND task_id <> '' AND {_NOT_ENDED} ORDER BY id
-"""  # noqa: S608 - made of constants
 _MAX_BIGINT = 2**63 - 1
-# The state of an order is computed from what is known about its attempts. It is stored too, so that a list need not
-# compute that of every order; an accepted order whose tasks are all terminal is in a stage of its own.
+#: The stage of an accepted order whose tasks are all terminal; the stage of any other order is its state.
 _TERMINAL = "ended"
 _STAGES = frozenset({*OrderState, _TERMINAL})
-_SET_STAGE = f"""
-    UPDATE orders SET stage = CASE
-        WHEN :state = 'accepted' AND NOT EXISTS (
-            SELECT 1 FROM evidence
-            WHERE service = orders.service AND account = orders.account AND order_id = orders.order_id
-            AND outcome = 'accepted' AND {_NOT_ENDED}
-        ) THEN 'ended' ELSE :state END
-"""  # noqa: S608 - made of constants
-_SET_STAGE_OF_ORDER = f"{_SET_STAGE} {_OF_ORDER.format('orders')}"
-_FROM_RECEIPTS_OF_TASK = "FROM evidence WHERE service = :service AND task_id = :task_id AND outcome = 'accepted'"
-_SET_STAGE_OF_TASK = f"""
-    {_SET_STAGE} WHERE service = :service AND (account, order_id) IN (SELECT account, order_id {_FROM_RECEIPTS_OF_TASK})
-"""
-# A 429 in the future was received before the clock was set back: it pauses nothing.
-_COUNT_HELD_SLOTS = f"""
-    SELECT count(*) AS used, (
-        SELECT max(retry_at) FROM evidence
-        {_OF_ACCOUNT.format("evidence")} AND retry_at > :since AND at <= :newest_at
-    ) AS retry_at
-    FROM (SELECT 1 FROM attempts {_OF_ACCOUNT.format("attempts")} AND counted_at > :since LIMIT :limit) AS held
-"""  # noqa: S608 - made of constants
-_MAY_HOLD_A_SLOT = f"""
-    SELECT attempts.order_id, attempts.n, sent_at, deadline_at, outcome, at, answered, counted_at
-    FROM attempts {_LATEST_EVIDENCE}
-    {_OF_ACCOUNT.format("attempts")} AND counted_at > :since
-"""  # noqa: S608 - made of constants
 
 
 def read_order(db: Database, ref: OrderRef) -> Order | None:
     """Return the stored order, or None."""
-    orders = _read(db, _OF_ORDER, asdict(ref))
+    orders = _read(db, "= :order_id", asdict(ref))
     return orders[0] if orders else None
 
 
@@ -201,7 +105,7 @@ def find_end_of_page(db: Database, service: str, account: str, after: int, size:
     """Return the id of the last of the ``size`` evidences of the account that follow the id ``after``; None if fewer
     follow."""
     parameters = {"service": service, "account": account, "after": after, "size": size}
-    row = db.execute(_END_OF_PAGE, parameters).fetchone()
+    row = db.execute(_SQL["find_end_of_page"], parameters).fetchone()
     return None if row is None else int(row["id"])
 
 
@@ -239,7 +143,7 @@ def find_orders(db: Database, which: OrderFilter, after: int | None, size: int) 
         "since": _micros(which.since) if which.since is not None else -_MAX_BIGINT,
         "size": size,
     }
-    query = _NEWEST if which.newest_first else _OLDEST
+    query = _SQL["find_newest" if which.newest_first else "find_oldest"]
     # One statement for each stage: each reads just the first rows of a range of the index.
     found = [db.execute(query, parameters | {"stage": stage}) for stage in which.stages]
     return sorted((int(row["id"]) for rows in found for row in rows), reverse=which.newest_first)[:size]
@@ -247,7 +151,7 @@ def find_orders(db: Database, which: OrderFilter, after: int | None, size: int) 
 
 def find_row(db: Database, ref: OrderRef) -> int | None:
     """Return the row of an order, or None."""
-    row = db.execute(_FIND_ROW, asdict(ref)).fetchone()
+    row = db.execute(_SQL["find_row"], asdict(ref)).fetchone()
     return None if row is None else int(row["id"])
 
 
@@ -256,7 +160,7 @@ def read_accounts(db: Database, limit: int) -> list[tuple[str, str]]:
     found = [("", "")]
     while len(found) <= limit:
         service, account = found[-1]
-        row = db.execute(_NEXT_ACCOUNT, {"service": service, "account": account}).fetchone()
+        row = db.execute(_SQL["find_next_account"], {"service": service, "account": account}).fetchone()
         if row is None:
             break
         found.append((row["service"], row["account"]))
@@ -265,8 +169,8 @@ def read_accounts(db: Database, limit: int) -> list[tuple[str, str]]:
 
 def read_orders(db: Database, service: str, account: str, rows: Sequence[int]) -> list[Order]:
     """Return the account's orders in these rows, oldest first."""
-    where = _OF_ROWS.format("{0}", rows=", ".join(map(str, rows)))
-    return _read(db, where, {"service": service, "account": account}) if rows else []
+    which = _SQL["of_rows"].replace("{rows}", ", ".join(map(str, rows)))
+    return _read(db, which, {"service": service, "account": account}) if rows else []
 
 
 def read_running(db: Database, service: str, account: str, after: int, until: int | None) -> list[RunningTask]:
@@ -275,23 +179,22 @@ def read_running(db: Database, service: str, account: str, after: int, until: in
     parameters = {"service": service, "account": account, "after": after, "until": last}
     return [
         RunningTask(task_id=row["task_id"], order_id=row["order_id"], accepted_at=_at(row["at"]))
-        for row in db.execute(_RUNNING, parameters)
+        for row in db.execute(_SQL["read_running"], parameters)
     ]
 
 
 def read_owner(db: Database, ref: OrderRef, task_id: str) -> OrderRef | None:
     """Return the name of another order, of any account of the service, whose receipt is this task."""
-    row = db.execute(_OWNER, asdict(ref) | {"task_id": escape_text(task_id)}).fetchone()
+    row = db.execute(_SQL["find_owner"], asdict(ref) | {"task_id": escape_text(task_id)}).fetchone()
     return None if row is None else OrderRef(service=ref.service, account=row["account"], order_id=row["order_id"])
 
 
-def _read(db: Database, where: str, parameters: Mapping[str, str | int]) -> list[Order]:
+def _read(db: Database, which: str, parameters: Mapping[str, str | int]) -> list[Order]:
     # All statements are executed before rows are fetched, so that they can be sent to a server together.
-    once = "GROUP BY evidence.order_id, results.service, results.task_id ORDER BY min(n)"
-    attempt_rows = db.execute(f"{_ATTEMPTS} {where.format('attempts')} ORDER BY attempts.n", parameters)
-    closing_rows = db.execute(f"{_CLOSINGS} {where.format('closings')} ORDER BY id", parameters)
-    result_rows = db.execute(f"{_RESULTS} {where.format('evidence')} {once}", parameters)
-    order_rows = db.execute(f"{_ORDERS} {where.format('orders')} ORDER BY id", parameters)
+    attempt_rows, closing_rows, result_rows, order_rows = (
+        db.execute(_SQL[name].replace("{which}", which), parameters)
+        for name in ("read_attempts", "read_closings", "read_results", "read_orders")
+    )
 
     service, account = str(parameters["service"]), str(parameters["account"])
     attempts: dict[str, list[Attempt]] = defaultdict(list)
@@ -320,30 +223,50 @@ def read_turn(db: Database, service: str, account: str, pacing: Pacing, now: dat
     since = _micros(now - timedelta(seconds=pacing.window) - SLOT_MARGIN)
     parameters = {"service": service, "account": account, "since": since}
     newest_at = _micros(now + SET_BACK)
-    row = db.execute(_COUNT_HELD_SLOTS, parameters | {"newest_at": newest_at, "limit": pacing.limit}).fetchone()
+    row = db.execute(_SQL["count_held_slots"], parameters | {"newest_at": newest_at, "limit": pacing.limit}).fetchone()
     retry_at = _optional_at(row["retry_at"])
     if row["used"] < pacing.limit:
         return Turn(pacing.limit - row["used"], 0.0).with_pause(retry_at, now)
     holds = []
-    for row in db.execute(_MAY_HOLD_A_SLOT, parameters).fetchall():
+    for row in db.execute(_SQL["read_held_slots"], parameters).fetchall():
         attempt, stored_at = _attempt_for_pacing(row), _at(row["counted_at"])
         counted_at = attempt.correct_counted_at(stored_at, now)
         if counted_at != stored_at:
             name = {"service": service, "account": account, "order_id": row["order_id"], "n": attempt.n}
-            db.execute(_SET_COUNTED_AT, name | {"counted_at": _micros(counted_at)})
+            db.execute(_SQL["set_counted_at"], name | {"counted_at": _micros(counted_at)})
         holds.append(make_hold(counted_at, pacing, now, is_open=attempt.evidence is None))
     return compute_turn(holds, pacing, now).with_pause(retry_at, now)
 
 
+def read_limit(
+    db: Database, service: str, account: str, limit: SpendingLimit, reserved: int | None, now: datetime
+) -> LimitState:
+    """Return what counts towards the limit, and when it allows one more attempt."""
+    minute, day = limit.begins_at(now)
+    parameters = {"service": service, "account": account, "minute": minute, "day": day}
+    spending = _spending(db.execute(_SQL["read_spending"], parameters).fetchone())
+    if limit.allows(spending, reserved):
+        return LimitState(limit, spending, is_allowed=True)
+    rows = db.execute(_SQL["read_minutes"], parameters).fetchall() if limit.window is not None else []
+    room_at = limit.find_room(spending, reserved, ((row["start"], _spending(row)) for row in rows))
+    return LimitState(limit, spending, is_allowed=False, room_at=room_at)
+
+
+def verify_spending(db: Database, service: str, account: str) -> None:
+    """Compare the stored sums with the attempts, and correct them."""
+    for name in ("verify_costs", "verify_spending"):
+        db.execute(_SQL[name], {"service": service, "account": account})
+
+
 def read_namespace(db: Database, proposed: str) -> str:
     """Return the stored namespace; if there is none, ``proposed`` is stored."""
-    db.execute("INSERT INTO namespace (id, word) VALUES (1, :word) ON CONFLICT (id) DO NOTHING", {"word": proposed})
-    return str(db.execute("SELECT word FROM namespace", {}).fetchone()["word"])
+    db.execute(_SQL["add_namespace"], {"word": proposed})
+    return str(db.execute(_SQL["read_namespace"], {}).fetchone()["word"])
 
 
 def add_order(db: Database, order: Order) -> None:
     """Write a new order. An order that is stored already is not changed."""
-    db.execute(_ADD_ORDER, asdict(order.ref) | _to_row(order))
+    db.execute(_SQL["add_order"], asdict(order.ref) | _to_row(order))
 
 
 def add_attempt(db: Database, ref: OrderRef, attempt: Attempt) -> None:
@@ -353,7 +276,7 @@ def add_attempt(db: Database, ref: OrderRef, attempt: Attempt) -> None:
         LookupError: The database has left it out, as a trigger can.
     """
     row = asdict(ref) | _to_row(attempt) | {"counted_at": _to_column(attempt.counted_at)}
-    if not db.execute(_ADD_ATTEMPT, row).fetchall():
+    if not db.execute(_SQL["add_attempt"], row).fetchall():
         raise LookupError
 
 
@@ -362,10 +285,10 @@ def add_evidence(db: Database, before: Order, after: Order) -> Order:
     for old, new in zip(before.attempts, after.attempts, strict=True):
         if new.evidence is not None and new.evidence is not old.evidence:
             attempt = asdict(after.ref) | {"n": new.n}
-            db.execute(_ADD_EVIDENCE, attempt | _to_row(new.evidence))
-            db.execute(_SET_COUNTED_AT, attempt | {"counted_at": _to_column(new.counted_at)})
+            db.execute(_SQL["add_evidence"], attempt | _to_row(new.evidence))
+            db.execute(_SQL["set_counted_at"], attempt | {"counted_at": _to_column(new.counted_at)})
             for candidate in new.evidence.candidates:
-                db.execute(_ADD_CANDIDATE, attempt | {"task_id": escape_text(candidate)})
+                db.execute(_SQL["add_candidate"], attempt | {"task_id": escape_text(candidate)})
     if after is not before:
         # Also if a repeated settle adds nothing: only a commit that writes waits for a synchronous standby.
         store_stage(db, after)
@@ -374,26 +297,26 @@ def add_evidence(db: Database, before: Order, after: Order) -> Order:
 
 def store_stage(db: Database, order: Order) -> None:
     """Store in which state the order is now, for lists."""
-    db.execute(_SET_STAGE_OF_ORDER, asdict(order.ref) | {"state": order.state})
+    db.execute(_SQL["set_stage_of_order"], asdict(order.ref) | {"state": order.state})
 
 
 def add_closing(db: Database, ref: OrderRef, closing: Closing) -> None:
-    db.execute(_ADD_CLOSING, asdict(ref) | _to_row(closing))
+    db.execute(_SQL["add_closing"], asdict(ref) | _to_row(closing))
 
 
 def add_results(db: Database, service: str, results: Iterable[TaskResult]) -> None:
     """Write the terminal states of tasks that have a receipt. States that are stored already are not changed."""
     for result in results:
         row = {"service": service} | _to_row(result)
-        db.execute(_ADD_RESULT, row)
+        db.execute(_SQL["add_result"], row)
         name = {"service": service, "task_id": row["task_id"]}
-        db.execute(_SET_STAGE_OF_TASK, name | {"state": OrderState.ACCEPTED})
+        db.execute(_SQL["set_stage_of_task"], name | {"state": OrderState.ACCEPTED})
 
 
 def is_claimed(db: Database, ref: OrderRef, task_id: str) -> bool:
     """Return whether the task is a candidate of another order of the account, or the receipt of another order."""
     parameters = asdict(ref) | {"task_id": escape_text(task_id)}
-    candidate = db.execute(_IS_CANDIDATE_ELSEWHERE, parameters).fetchone()
+    candidate = db.execute(_SQL["find_other_candidate"], parameters).fetchone()
     return candidate is not None or read_owner(db, ref, task_id) is not None
 
 
@@ -408,6 +331,10 @@ def _attempt_for_pacing(row: Row) -> Attempt:
     if row["outcome"] is not None:
         evidence = Evidence(outcome=AttemptOutcome(row["outcome"]), at=_at(row["at"]), answered=bool(row["answered"]))
     return Attempt(n=row["n"], sent_at=_at(row["sent_at"]), deadline_at=_at(row["deadline_at"]), evidence=evidence)
+
+
+def _spending(row: Row) -> Spending:
+    return Spending(spent=row["spent"], reserved=row["reserved"], unknown=row["unknown"])
 
 
 def _to_row(record: Attempt | Closing | Evidence | Order | TaskResult) -> dict[str, Any]:
