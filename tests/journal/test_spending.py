@@ -35,6 +35,7 @@ from vidgen_async.types.orders import (
     Closing,
     Evidence,
     OrderState,
+    OrderSummary,
     Permission,
     TaskResult,
 )
@@ -245,10 +246,10 @@ async def join(journal: Journal, since: datetime | None) -> Spending:
             if task_id is not None:
                 receipts.append((attempt, order, task_id))
             elif since is None or attempt.sent_at >= since:
-                total += attempt.compute_cost(order.results)
+                total += attempt.compute_cost(order.results) or Spending()
     for attempt, order, task_id in receipts:
         if task_id not in tasks and (since is None or attempt.sent_at >= since):
-            total += attempt.compute_cost(order.results)
+            total += attempt.compute_cost(order.results) or Spending()
         tasks.add(task_id)
     return total
 
@@ -265,6 +266,34 @@ async def test_the_sums_of_a_random_history_are_those_of_the_attempts(open_journ
             assert found == (await read(memory, limit, now=now)).spending
     await journal.verify_spending(SERVICE, ACCOUNT)
     assert (await read(journal)).spending == (await read(memory)).spending
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_the_spend_and_the_summaries_of_a_random_history_are_those_of_the_orders(open_journal, monkeypatch, seed):
+    monkeypatch.setattr("vidgen_async.journal.sql.journal.SPEND_PAGE", 5)
+    monkeypatch.setattr("vidgen_async.journal.sql.journal.LIST_PAGE", 5)
+    history, journal, memory = History(seed), open_journal(), MemoryJournal()
+    for _ in range(120):
+        await history.step(journal, memory)
+    for since in (None, NOW + timedelta(days=2)):
+        assert await spend(journal, since) == await spend(memory, since) != {}
+    order_ids = [f"order-{number}" for number in range(14)]
+    at = history.now + DEADLINE * 3
+    for found in (
+        await journal.summaries(SERVICE, ACCOUNT, order_ids, at),
+        await journal.summaries(SERVICE, ACCOUNT, [], at),
+    ):
+        orders = [await journal.get(ref_of(summary.order_id), at) for summary in found]
+        assert found == [OrderSummary.of(order) for order in orders]
+    assert len(await memory.summaries(SERVICE, ACCOUNT, order_ids, at)) == 12
+
+
+async def spend(journal: Journal, since: datetime | None) -> dict[object, Spending]:
+    total: dict[object, Spending] = {}
+    async for each in journal.spend(SERVICE, ACCOUNT, since):
+        for key in ((each.model, each.state, each.start), ("attempts", each.attempts), ("tasks", each.tasks)):
+            total[key] = total.get(key, Spending()) + each.spending
+    return total
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -6,7 +6,7 @@ atomic, also if they raise or the caller is cancelled: carried out completely or
 The times in arguments and in results are those of the caller's clock, also if the journal has a clock of its own.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 from zlib import crc32
@@ -22,9 +22,11 @@ from vidgen_async.types.orders import (
     Order,
     OrderRef,
     OrderState,
+    OrderSummary,
     Permission,
     RunningTask,
     Shard,
+    Spend,
     TaskResult,
 )
 
@@ -237,6 +239,17 @@ class SpendingJournal(Journal, Protocol):
     ) -> Sequence[LimitState]:
         """Return for each limit what counts towards it, and when it allows one more attempt that may cost ``reserved``
         points, None if that is unknown."""
+        ...
+
+    def spend(self, service: str, account: str, since: datetime | None) -> AsyncIterator[Spend]:
+        """Yield what the attempts of the account have cost that were sent since then. Other operations are carried out
+        meanwhile. Several results may have the same model, state and quarter of an hour."""
+        ...
+
+    async def summaries(
+        self, service: str, account: str, order_ids: Sequence[str], now: datetime
+    ) -> Sequence[OrderSummary]:
+        """Return the summaries of the orders that the journal has, with deadlines as in :meth:`get`."""
         ...
 
     async def verify_spending(self, service: str, account: str) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from datetime import datetime, timedelta
 from itertools import islice
 from operator import itemgetter
@@ -42,9 +42,11 @@ from vidgen_async.types.orders import (
     Order,
     OrderRef,
     OrderState,
+    OrderSummary,
     Permission,
     RunningTask,
     Shard,
+    Spend,
     TaskResult,
 )
 
@@ -113,6 +115,21 @@ class MemoryJournal:
         self, service: str, account: str, limits: Iterable[SpendingLimit], reserved: int | None, now: datetime
     ) -> list[LimitState]:
         return [self._read_limit(service, account, limit, reserved, now) for limit in limits]
+
+    async def spend(self, service: str, account: str, since: datetime | None) -> AsyncIterator[Spend]:
+        for number, order in enumerate(list(self._orders.values()), 1):
+            for attempt in order.attempts if (order.ref.service, order.ref.account) == (service, account) else ():
+                cost = self._compute_cost(order, attempt)
+                if cost is not None and (since is None or attempt.sent_at >= since):
+                    yield _make_spend(order, attempt, cost)
+            if number % _LIST_BATCH == 0:
+                await asyncio.sleep(0)
+
+    async def summaries(
+        self, service: str, account: str, order_ids: Collection[str], now: datetime
+    ) -> list[OrderSummary]:
+        refs = (OrderRef(service=service, account=account, order_id=order_id) for order_id in order_ids)
+        return [OrderSummary.of(self._read(ref, now)) for ref in refs if ref in self._orders]
 
     async def verify_spending(self, service: str, account: str) -> None:
         """Do nothing: nobody else writes the sums."""
@@ -239,10 +256,7 @@ class MemoryJournal:
     def _book(self, order: Order, attempt: Attempt) -> None:
         """Add what the attempt counts for to the sums, in place of what it counted for before."""
         ref, name = order.ref, (order.ref, attempt.n)
-        cost = attempt.compute_cost(order.results)
-        task_id = attempt.evidence.task_id if attempt.outcome is AttemptOutcome.ACCEPTED and attempt.evidence else None
-        if task_id and self._first_receipts.setdefault((ref.service, ref.account, task_id), name) != name:
-            cost = Spending()
+        cost = self._compute_cost(order, attempt) or Spending()
         if (change := cost - self._costs.get(name, Spending())) != Spending():
             self._costs[name] = cost
             at = int(attempt.sent_at.timestamp() // 1)
@@ -250,6 +264,15 @@ class MemoryJournal:
                 sums = self._sums[ref.service, ref.account, seconds]
                 start = at // seconds * seconds
                 sums[start] = sums.get(start, Spending()) + change
+
+    def _compute_cost(self, order: Order, attempt: Attempt) -> Spending | None:
+        """Return what the attempt counts for; None if it does not, or another one has the first receipt of its task."""
+        evidence, name = attempt.evidence, (order.ref, attempt.n)
+        if evidence is not None and evidence.outcome is AttemptOutcome.ACCEPTED:
+            task = order.ref.service, order.ref.account, str(evidence.task_id)
+            if self._first_receipts.setdefault(task, name) != name:
+                return None
+        return attempt.compute_cost(order.results)
 
     def _read_limit(
         self, service: str, account: str, limit: SpendingLimit, reserved: int | None, now: datetime
@@ -299,6 +322,19 @@ class MemoryJournal:
                 self._count(ref, n, counted_at)
             holds.append(make_hold(counted_at, pacing, now, is_open=attempt.evidence is None))
         return compute_turn(holds, pacing, now).with_pause(retry_at, now)
+
+
+def _make_spend(order: Order, attempt: Attempt, cost: Spending) -> Spend:
+    task_id = attempt.evidence.task_id if attempt.evidence is not None else None
+    ended = (result.status for result in order.results if result.task_id == task_id)
+    return Spend(
+        model=order.model,
+        state=next(ended, order.state),
+        start=attempt.sent_at - timedelta(seconds=attempt.sent_at.timestamp() % 900),
+        attempts=1,
+        tasks=int(attempt.outcome is AttemptOutcome.ACCEPTED),
+        spending=cost,
+    )
 
 
 def _make_running_task(order: Order, task_id: str) -> RunningTask:

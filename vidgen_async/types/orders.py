@@ -206,10 +206,10 @@ class Attempt(Serializable):
         latest = now if is_answered else now + (self.deadline_at - self.sent_at)
         return latest if counted_at > latest + SET_BACK else counted_at
 
-    def compute_cost(self, results: "Iterable[TaskResult]") -> Spending:
-        """Return what the attempt counts for in a budget, given the known results of tasks."""
+    def compute_cost(self, results: "Iterable[TaskResult]") -> Spending | None:
+        """Return what the attempt counts for in a budget, given the known results of tasks; None if it does not."""
         if self.outcome in (AttemptOutcome.NOT_SENT, AttemptOutcome.REJECTED):
-            return Spending()
+            return None
         task_id = self.evidence.task_id if self.evidence is not None else None
         points = next((result.points for result in results if result.task_id == task_id), None)
         if points is not None and 0 <= points <= MOST_POINTS:
@@ -436,6 +436,54 @@ class Order(OrderContent):
         for attempt in self.attempts:
             if attempt.evidence is not None and attempt.evidence.at == now and attempt.evidence.cause in _NOT_RECORDED:
                 yield attempt.n, attempt.evidence
+
+
+@frozen(kw_only=True)
+class OrderSummary(Serializable):
+    """The state of an order, without what it asks for."""
+
+    order_id: str
+    model: str
+    """The model of the request; empty in journals of earlier releases."""
+    created_at: datetime
+    state: OrderState
+    attempts: int
+    """Number of attempts."""
+    task_ids: tuple[str, ...]
+    task_status: TaskStatus | None
+    """``completed`` or ``failed``: of the task that was seen to end last. None if none was."""
+    points: int | None
+    """The points of its tasks, as far as the service has stated them; None if it has stated none."""
+
+    @classmethod
+    def of(cls, order: Order) -> "OrderSummary":
+        """Return the summary of an order."""
+        points = [result.points for result in order.results if result.points is not None]
+        return cls(
+            order_id=order.order_id,
+            model=order.model,
+            created_at=order.created_at,
+            state=order.state,
+            attempts=len(order.attempts),
+            task_ids=order.task_ids,
+            task_status=max(order.results, key=lambda result: result.at).status if order.results else None,
+            points=sum(points) if points else None,
+        )
+
+
+@frozen(kw_only=True)
+class Spend:
+    """What attempts of one model have cost that were sent in the same quarter of an hour, and are in the same state."""
+
+    model: str
+    state: str
+    """``completed`` or ``failed`` where the task has ended, else the state of the order."""
+    start: datetime
+    attempts: int
+    """Number of attempts that count: not those of which it is certain that they cost nothing."""
+    tasks: int
+    """Number of those that the service has accepted; each task once."""
+    spending: Spending
 
 
 def sending_until(attempts: Iterable[Attempt]) -> datetime | None:

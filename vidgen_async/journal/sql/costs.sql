@@ -11,13 +11,17 @@ UPDATE attempts SET (spent, estimated, unknown) = (
 -- name: costs
 CREATE VIEW costs AS
 SELECT
-    service, account, order_id, n,
+    service, account, order_id, n, outcome, status, is_counted,
     CASE WHEN is_counted AND points IS NOT NULL THEN points ELSE 0 END AS spent,
     CASE WHEN is_counted AND points IS NULL THEN coalesce(reserved, 0) ELSE 0 END AS estimated,
     CASE WHEN is_counted AND points IS NULL AND reserved IS NULL THEN 1 ELSE 0 END AS unknown
 FROM (
     SELECT
-        attempts.service, attempts.account, attempts.order_id, attempts.n, reserved,
+        attempts.service, attempts.account, attempts.order_id, attempts.n, reserved, outcome,
+        (
+            SELECT status FROM results
+            WHERE results.service = evidence.service AND results.task_id = evidence.task_id
+        ) AS status,
         coalesce(outcome, '') NOT IN ('not_sent', 'rejected') AND NOT EXISTS (
             SELECT 1 FROM evidence AS earlier
             WHERE earlier.service = evidence.service AND earlier.task_id = evidence.task_id

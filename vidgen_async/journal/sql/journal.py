@@ -34,8 +34,10 @@ from vidgen_async.types.orders import (
     Order,
     OrderRef,
     OrderState,
+    OrderSummary,
     Permission,
     Shard,
+    Spend,
     TaskResult,
 )
 
@@ -46,6 +48,8 @@ _Page: TypeAlias = tuple[Sequence[Order], int | None]
 
 #: Number of orders that are read in one transaction.
 LIST_PAGE = 250
+#: Number of orders whose costs are added up in one transaction.
+SPEND_PAGE = 5000
 
 
 class SenderLock(Protocol):
@@ -246,6 +250,33 @@ class SqlJournal(ABC, Generic[D]):
             return [queries.read_limit(db, service, account, limit, reserved, at) for limit in limits]
 
         return await self._read(operation)
+
+    async def spend(self, service: str, account: str, since: datetime | None) -> AsyncIterator[Spend]:
+        after: int | None = 0
+        async with self._closed_again():
+            while after is not None:
+                at = after
+
+                def operation(db: Database, at: int = at) -> tuple[list[Spend], int | None]:
+                    return queries.read_spend(db, service, account, db.adjust(since), at, SPEND_PAGE)
+
+                found, after = await self._read(operation)
+                for each in found:
+                    yield each
+
+    async def summaries(
+        self, service: str, account: str, order_ids: Sequence[str], now: datetime
+    ) -> Sequence[OrderSummary]:
+        found: list[OrderSummary] = []
+        async with self._closed_again():
+            for first in range(0, len(order_ids), LIST_PAGE):
+
+                def read(db: Database, first: int = first) -> _Page:
+                    return queries.read_brief_orders(db, service, account, order_ids[first : first + LIST_PAGE]), None
+
+                orders, _ = await self._read_page_as_of(read, now, service, account)
+                found += map(OrderSummary.of, orders)
+        return found
 
     async def verify_spending(self, service: str, account: str) -> None:
         await self._write(lambda db: queries.verify_spending(db, service, account), service, account)

@@ -35,6 +35,7 @@ from vidgen_async.types.orders import (
     OrderRef,
     OrderState,
     RunningTask,
+    Spend,
     TaskResult,
 )
 
@@ -189,11 +190,45 @@ def read_owner(db: Database, ref: OrderRef, task_id: str) -> OrderRef | None:
     return None if row is None else OrderRef(service=ref.service, account=row["account"], order_id=row["order_id"])
 
 
-def _read(db: Database, which: str, parameters: Mapping[str, str | int]) -> list[Order]:
+def read_brief_orders(db: Database, service: str, account: str, order_ids: Sequence[str]) -> list[Order]:
+    """Return the account's orders with these ids, without bodies and texts."""
+    ids = {f"id{number}": order_id for number, order_id in enumerate(order_ids)}
+    which = f"IN ({', '.join(f':{name}' for name in ids)})"
+    return _read(db, which, {"service": service, "account": account} | ids, "brief_") if ids else []
+
+
+def read_spend(
+    db: Database, service: str, account: str, since: datetime | None, after: int, size: int
+) -> tuple[list[Spend], int | None]:
+    """Return what the account's orders of a page have cost, and the last row of the page; None if it is the last."""
+    row = db.execute(_SQL["find_end_of_orders"], {"after": after, "size": size}).fetchone()
+    until = None if row is None else int(row["id"])
+    parameters = {
+        "service": service,
+        "account": account,
+        "after": after,
+        "until": _MAX_BIGINT if until is None else until,
+        "since": -_MAX_BIGINT if since is None else _micros(since),
+    }
+    found = [
+        Spend(
+            model=row["model"],
+            state=row["state"],
+            start=_EPOCH + timedelta(seconds=row["start"]),
+            attempts=row["attempts"],
+            tasks=row["tasks"],
+            spending=_spending(row),
+        )
+        for row in db.execute(_SQL["read_spend"], parameters)
+    ]
+    return found, until
+
+
+def _read(db: Database, which: str, parameters: Mapping[str, str | int], kind: str = "") -> list[Order]:
     # All statements are executed before rows are fetched, so that they can be sent to a server together.
     attempt_rows, closing_rows, result_rows, order_rows = (
         db.execute(_SQL[name].replace("{which}", which), parameters)
-        for name in ("read_attempts", "read_closings", "read_results", "read_orders")
+        for name in (f"read_{kind}attempts", "read_closings", "read_results", f"read_{kind}orders")
     )
 
     service, account = str(parameters["service"]), str(parameters["account"])

@@ -103,6 +103,21 @@ WHERE evidence.service = :service AND evidence.account = :account AND evidence.o
 GROUP BY evidence.order_id, results.service, results.task_id
 ORDER BY min(n)
 
+-- The same without what takes long to read.
+-- name: read_brief_orders
+SELECT order_id, '' AS idempotency_key, model, '' AS body, '{}' AS local_images, created_at FROM orders
+WHERE service = :service AND account = :account AND order_id {which}
+ORDER BY id
+
+-- name: read_brief_attempts
+SELECT
+    attempts.order_id, attempts.n, sent_at, deadline_at, kind, '' AS "by", '' AS reason, '' AS mark, reserved,
+    outcome, at, status, task_id, '' AS cause, '' AS body, '{}' AS extra, answered, '[]' AS headers, request_id,
+    '[]' AS candidates, NULL AS balance_before, NULL AS balance_after, NULL AS retry_at
+FROM attempts {latest_evidence}
+WHERE attempts.service = :service AND attempts.account = :account AND attempts.order_id {which}
+ORDER BY attempts.n
+
 -- {rows} are the ids of rows of orders.
 -- name: of_rows
 IN (SELECT order_id FROM orders WHERE id IN ({rows}))
@@ -182,6 +197,28 @@ FROM (
 SELECT start, spent, estimated AS reserved, unknown FROM spending
 WHERE service = :service AND account = :account AND seconds = 60 AND start >= :minute
 ORDER BY start
+
+-- The attempts of a page of orders that count, by model, state and quarter of an hour: time zones differ by such.
+-- name: read_spend
+SELECT
+    model, coalesce(status, CASE stage WHEN 'ended' THEN 'accepted' ELSE stage END) AS state,
+    sent_at / 900000000 * 900 AS start,
+    CAST(count(*) AS BIGINT) AS attempts,
+    CAST(sum(CASE WHEN outcome = 'accepted' THEN 1 ELSE 0 END) AS BIGINT) AS tasks,
+    CAST(sum(costs.spent) AS BIGINT) AS spent,
+    CAST(sum(costs.estimated) AS BIGINT) AS reserved,
+    CAST(sum(costs.unknown) AS BIGINT) AS unknown
+FROM orders
+JOIN attempts ON attempts.service = orders.service AND attempts.account = orders.account
+    AND attempts.order_id = orders.order_id
+JOIN costs ON costs.service = attempts.service AND costs.account = attempts.account
+    AND costs.order_id = attempts.order_id AND costs.n = attempts.n
+WHERE orders.service = :service AND orders.account = :account AND orders.id > :after AND orders.id <= :until
+AND sent_at >= :since AND is_counted
+GROUP BY model, coalesce(status, CASE stage WHEN 'ended' THEN 'accepted' ELSE stage END), sent_at / 900000000 * 900
+
+-- name: find_end_of_orders
+SELECT id FROM orders WHERE id > :after ORDER BY id LIMIT 1 OFFSET :size - 1
 
 -- What no trigger has computed: a replica has none, and neither has a copy of the rows alone.
 -- name: verify_costs
