@@ -9,6 +9,7 @@ a prompt or image data.
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from vidgen_async.types.http import Delivery, Phase
@@ -279,6 +280,52 @@ class NotSentError(CreateError):
     """Proven: no byte of the create was sent. It is safe to call it again with the same order id."""
 
     may_retry = True
+
+
+class BudgetExceededError(NotSentError):
+    """The budget does not allow the create, and nothing was sent. The order stays *queued*, so that the same call
+    succeeds once there is room; if the price is unknown, it is not stored at all."""
+
+    may_retry = False
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        spent: int = 0,
+        reserved: int = 0,
+        unknown: int = 0,
+        asked: int | None = None,
+        limit: int = 0,
+        room_at: datetime | None = None,
+        **facts: Any,
+    ) -> None:
+        super().__init__(message, **facts)
+        #: The points of the window that the service has stated.
+        self.spent = spent
+        #: The points that were estimated, of creates whose points the service has not stated.
+        self.reserved = reserved
+        #: The number of creates whose points are unknown.
+        self.unknown = unknown
+        #: The points that the create may cost; None if that is unknown.
+        self.asked = asked
+        #: The points of the budget that does not allow it: the client's, or that of a view.
+        self.limit = limit
+        #: When there is room, if nothing else is ordered; None if there never is by itself.
+        self.room_at = room_at
+        self.may_retry = room_at is not None  # type: ignore[misc]
+
+
+class StillSendingError(CreateError):
+    """The order had no outcome within ``wait_for_sender`` seconds: another process sends it, or this one still does, or
+    waits for a slot. That goes on. Call again with the same order id for the outcome."""
+
+    may_retry = True
+
+    def __init__(self, message: str = "", *, deadline_at: datetime | None = None, **facts: Any) -> None:
+        super().__init__(message, **facts)
+        #: When the order is uncertain at the latest; None if no byte of it was sent yet.
+        self.deadline_at = deadline_at
 
 
 class RejectedError(CreateError):
