@@ -45,17 +45,6 @@ FIELDS = {"model": "vendorh3", "prompt": "a paper boat", "duration": 5}
 
 
 @pytest.fixture
-def restarted(service, tmp_path) -> Callable[..., Client]:
-    """The client of another process on the same journal."""
-
-    def make(**options: object) -> Client:
-        journal = f"sqlite:///{tmp_path / 'orders.db'}"
-        return Client(service.api_key, base_url=service.base_url, journal=journal, poll_interval=0.05, **options)
-
-    return make
-
-
-@pytest.fixture
 def hero(tmp_path) -> Path:
     path = tmp_path / "hero.png"
     path.write_bytes(PNG)

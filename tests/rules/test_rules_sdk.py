@@ -179,6 +179,7 @@ async def test_an_asset_of_73_hours_must_be_uploaded_again(client, service):
     "2.4 unshown mode",
     "2.4 unshown attachments",
     "4.4 body request",
+    "4.4 response 202",
     "9 bullet 4",
     side="sdk",
 )
@@ -275,7 +276,7 @@ async def test_every_order_has_a_key_of_8_to_100_characters_of_its_own(client, s
     assert len(set(keys)) == len(order_ids)
 
 
-@pytest.mark.rule("4.4 note one-key", side="sdk")
+@pytest.mark.rule("4.4 note one-key", "4.4 response 402", "7 error 402", side="sdk")
 async def test_an_order_that_is_sent_again_has_the_same_bytes_and_the_same_key(client, service):
     balance, service.balance = service.balance, 0
     with pytest.raises(InsufficientCreditsError):
