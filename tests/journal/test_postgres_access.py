@@ -117,16 +117,6 @@ async def test_nothing_is_sent_if_the_database_cannot_be_used_and_the_error_says
     assert "hush" not in caplog.text
 
 
-async def test_a_missing_socket_is_named_without_a_question(tmp_path, stack, caplog):
-    caplog.set_level(logging.INFO)
-    journal = PostgresJournal(f"postgresql:///shop?host={tmp_path}&port=9")
-    stack.push_async_callback(journal.aclose)
-    with pytest.raises(JournalError, match=r"No such file or directory\. Nothing was written\.$"):
-        await journal.begin(permission())
-    (record,) = [record for record in caplog.records if record.event_name == "journal.session_failed"]
-    assert record.error.endswith("No such file or directory")
-
-
 async def create_with(dsn: str, service: Sandbox) -> JournalError:
     """Return the error, whose traceback has no frame of the test itself, which knows the password."""
     client = Client(service.api_key, base_url=service.base_url, journal=dsn)

@@ -343,6 +343,7 @@ async def test_each_endpoint_is_requested_as_described_with_the_api_key(client, 
         assert bodyless is ("Content-Length" not in request.headers and "Transfer-Encoding" not in request.headers)
         key = None if request.origin == "links" else f"Bearer {service.api_key}"
         assert request.headers.get("Authorization") == key
+        assert service.api_key not in request.path
     link = asked.pop("link")
     assert asked == {
         "models.list": ("GET", "/openapi/v1/models", None),
