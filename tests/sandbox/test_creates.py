@@ -38,7 +38,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.rule("2.4 rule 3", "4.4 response 400", "7 error 400 other", side="sandbox")
+@pytest.mark.rule("2.4 rule 3", "4.4 body request", "4.4 response 400", "7 error 400 other", side="sandbox")
 async def test_an_invalid_body_is_refused_and_nothing_is_charged(service, api):
     before = service.balance
 
@@ -95,7 +95,7 @@ async def test_a_signed_link_to_another_host_expires_in_real_time_although_the_s
     assert (await api.create(image_urls=[link])).status == 202
 
 
-@pytest.mark.rule("4.4 response 429", "7 error 429", "8 limit submissions", side="sandbox")
+@pytest.mark.rule("4.4 response 429", "7 error 429", "8 limit submissions", "8 bullet 1", side="sandbox")
 @pytest.mark.slow
 async def test_submission_101_within_a_minute_is_429_with_retry_after(service, api):
     first = [(await api.create()).status for _ in range(60)]
