@@ -170,14 +170,6 @@ async def test_a_known_order_whose_image_cannot_be_read_any_more_is_never_said_n
     assert received(service) == []
 
 
-async def test_an_uncertain_order_is_not_sent_again_and_uploads_nothing(restarted, service, hero):
-    await prepare(restarted, service, hero, "uncertain")
-    async with restarted() as client:
-        with pytest.raises(UncertainCreateError):
-            await client.videos.create(**FIELDS, local_images=[hero], order_id="o")
-    assert received(service) == []
-
-
 @pytest.mark.rule("2.3 note retention", "7 error 400 REFERENCE_ASSET_EXPIRED", side="sdk")
 async def test_a_retry_after_the_retention_is_rejected_and_asks_for_a_new_order_id(restarted, service, hero):
     image_id = await prepare(restarted, service, hero, "rejected")
