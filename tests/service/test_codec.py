@@ -153,9 +153,7 @@ def test_a_task_that_cannot_be_used_is_a_typed_error_that_quotes_the_answer(body
     assert len(str(caught.value)) < 400
 
 
-@pytest.mark.rule(
-    "2.1 field maxReferenceImages", "2.1 field maxReferenceAudios", "2.1 field maxReferenceVideos", side="sdk"
-)
+@pytest.mark.rule("2.1 field maxReferenceAudios", "2.1 field maxReferenceVideos", side="sdk")
 def test_a_catalog_keeps_absent_limits_apart_from_unsupported_ones():
     catalog = read_catalog(
         answer(
