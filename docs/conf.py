@@ -39,7 +39,6 @@ smartquotes = False
 #: Private classes in public signatures, and a type variable.
 nitpick_ignore_regex = [
     ("py:class", r"vidgen_async\.(redaction\..*|blocking\.T)"),
-    ("py:class", r"vidgen_async\.types\.resources\.RequestFields"),
     (
         "py:class",
         r"vidgen_async\.(client\.context|orders\.(sending|results)|cassette|sandbox|otel)\..*",

@@ -7,9 +7,7 @@ import pytest
 
 from vidgen_async import (
     Client,
-    InsufficientCreditsError,
     NotSentError,
-    OrderConflictError,
     RateLimitError,
     RejectedError,
     Timeouts,
@@ -88,18 +86,6 @@ async def test_a_refusal_is_rejected_and_one_post(service, status):
     assert service.creates[0].idempotency_key == service.creates[1].idempotency_key
 
 
-@pytest.mark.needs_dev
-@pytest.mark.slow
-async def test_a_refused_connection_is_proven_not_sent_and_the_order_goes_out_later(service):
-    async with quick(service) as client:
-        async with service.refusing():
-            with pytest.raises(NotSentError, match="safe"):
-                await client.videos.create(**FIELDS, order_id="o")
-        assert service.creates == []
-        receipt = await client.videos.create(**FIELDS, order_id="o")
-    assert [create.task_id for create in service.creates] == [receipt.task_id]
-
-
 async def test_a_kept_alive_connection_that_the_service_drops_never_makes_a_create_uncertain(service):
     async with quick(service) as client:
         service.faults.add("models.list", Fault.drop_after())
@@ -113,36 +99,6 @@ async def test_a_slow_answer_within_the_limit_is_a_receipt(service):
     async with quick(service) as client:
         receipt = await client.videos.create(**FIELDS)
     assert [create.task_id for create in service.creates] == [receipt.task_id]
-
-
-@pytest.mark.rule("4.4 note one-key", side="sdk")
-async def test_an_uncertain_order_whose_task_was_made_gets_it_by_a_resend_under_the_same_key(service):
-    service.faults.add("videos.create", Fault.close_after_body(made=True))
-    async with quick(service) as client:
-        with pytest.raises(UncertainCreateError):
-            await client.videos.create(**FIELDS, order_id="o")
-        receipt = await client.orders.resend("o", expect_attempt=1, reason="the account shows one charge")
-    first, second = service.creates
-    assert first.task_id == second.task_id == receipt.task_id
-    assert first.sha256 == second.sha256
-    assert [entry.kind for entry in service.ledger].count("charge") == 1
-
-
-async def test_an_uncertain_order_can_adopt_its_task(service):
-    service.faults.add("videos.create", Fault.close_after_body(made=True))
-    async with quick(service) as client:
-        with pytest.raises(UncertainCreateError):
-            await client.videos.create(**FIELDS, order_id="o")
-        await client.orders.adopt("o", service.creates[0].task_id, reason="seen in the account")
-        assert (await client.videos.create(**FIELDS, order_id="o")).task_id == service.creates[0].task_id
-    assert len(service.creates) == 1
-
-
-async def test_many_callers_are_one_post(service):
-    async with quick(service) as client:
-        receipts = await asyncio.gather(*(client.videos.create(**FIELDS, order_id="o") for _ in range(50)))
-    assert len(service.creates) == 1
-    assert len({receipt.task_id for receipt in receipts}) == 1
 
 
 @pytest.mark.rule("4.4 note no-resend", side="sdk")
@@ -186,16 +142,6 @@ async def test_a_client_closed_at_any_await_leaves_at_most_one_post_and_says_wha
             assert result.task_id == arrived[0].task_id, moment
 
 
-@pytest.mark.rule("4.4 response 402", "7 error 402", side="sdk")
-async def test_no_credits_is_both_a_rejection_and_an_insufficient_credits_error(service):
-    service.balance = 0
-    async with quick(service) as client:
-        with pytest.raises(InsufficientCreditsError) as caught:
-            await client.videos.create(**FIELDS)
-    assert isinstance(caught.value, RejectedError)
-    assert "charge" not in [entry.kind for entry in service.ledger]
-
-
 @pytest.mark.rule("4.4 response 429", "7 error 429", side="sdk")
 async def test_the_services_own_submission_limit_is_a_rate_limit_error(service):
     service.faults.add("videos.create", Fault.status(429, headers={"Retry-After": "7"}))
@@ -203,11 +149,3 @@ async def test_the_services_own_submission_limit_is_a_rate_limit_error(service):
         with pytest.raises(RateLimitError) as caught:
             await client.videos.create(**FIELDS)
     assert caught.value.retry_after == 7
-
-
-async def test_another_request_under_the_same_order_id_never_reaches_the_service(service):
-    async with quick(service) as client:
-        await client.videos.create(**FIELDS, order_id="o")
-        with pytest.raises(OrderConflictError):
-            await client.videos.create(**{**FIELDS, "prompt": "another"}, order_id="o")
-    assert len(service.creates) == 1

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import unicodedata
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 
@@ -29,17 +29,6 @@ def folder(tmp_path) -> Path:
     path = tmp_path / "videos"
     path.mkdir()
     return path
-
-
-@pytest.fixture
-def restarted(service, tmp_path) -> Callable[..., Client]:
-    """The client of another process on the same journal."""
-
-    def make() -> Client:
-        journal = f"sqlite:///{tmp_path / 'orders.db'}"
-        return Client(service.api_key, base_url=service.base_url, journal=journal, poll_interval=0.05)
-
-    return make
 
 
 async def completed(client: Client, count: int) -> list[Outcome]:
@@ -324,6 +313,7 @@ async def test_what_the_loop_asked_past_before_it_was_left_is_not_yielded_again(
     assert again == {f"order-{n}" for n in range(4)} - set(handled)
 
 
+@pytest.mark.rule("4.6 response 409", "7 error 409", side="sdk")
 async def test_an_outcome_of_a_running_task_is_an_error_of_its_own(folder):
     async with Sandbox(queued_for=1000) as service, Client(service.api_key, base_url=service.base_url) as client:
         receipt = await client.videos.create(**FIELDS)
