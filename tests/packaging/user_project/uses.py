@@ -38,6 +38,7 @@ from vidgen_async import (
     VidgenError,
     WaitTimeoutError,
 )
+from vidgen_async.blocking import ClientThread
 from vidgen_async.journal import (
     Attempt,
     Closing,
