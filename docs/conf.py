@@ -41,7 +41,7 @@ nitpick_ignore_regex = [
     ("py:class", r"vidgen_async\.types\.resources\.RequestFields"),
     (
         "py:class",
-        r"vidgen_async\.(redaction|client\.context|cassette|sandbox|otel)\..*",
+        r"vidgen_async\.(redaction|client\.views|cassette|sandbox|otel)\..*",
     ),
     ("py:class", r"vidgen_async\.orders\.(sending|results)\..*"),
     ("py:class", r"vidgen_async\.journal\.(sql|sqlite|postgres)\..*"),
