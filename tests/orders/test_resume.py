@@ -14,7 +14,7 @@ from vidgen_async.errors import (
     RejectedError,
     UncertainCreateError,
 )
-from vidgen_async.service.request_body import create_body
+from vidgen_async.service.endpoints import create_body
 from vidgen_async.types.orders import Order, OrderRef, OrderState
 from vidgen_async.types.resources import VideoRequest
 

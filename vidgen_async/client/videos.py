@@ -18,8 +18,7 @@ from vidgen_async.events import contain_hook, contained, refuse_async
 from vidgen_async.orders import OnReceipt
 from vidgen_async.service.catalog import RequestCheck
 from vidgen_async.service.codec import read_task
-from vidgen_async.service.endpoints import checked_task_id
-from vidgen_async.service.request_body import add_image_ids
+from vidgen_async.service.endpoints import add_image_ids, checked_task_id
 from vidgen_async.types.limits import ONE_DAY
 from vidgen_async.types.orders import Shard
 from vidgen_async.types.resources import (

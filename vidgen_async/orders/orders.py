@@ -30,8 +30,7 @@ from vidgen_async.orders.error_messages import (
 from vidgen_async.orders.local_images import ImagesToUpload, ImageUploads
 from vidgen_async.orders.reports import report_found_uncertain
 from vidgen_async.orders.sending import OnReceipt, Resend, Sender, Shared
-from vidgen_async.service.endpoints import checked_task_id
-from vidgen_async.service.request_body import create_body, read_request
+from vidgen_async.service.endpoints import checked_task_id, create_body, read_request
 from vidgen_async.types.orders import (
     Attempt,
     AttemptOutcome,
