@@ -36,9 +36,10 @@ python_maximum_signature_line_length = 80
 napoleon_numpy_docstring = False
 nitpicky = True
 smartquotes = False
-#: Private classes in public signatures.
+#: Private classes in public signatures, and a type variable.
 nitpick_ignore_regex = [
     ("py:class", r"vidgen_async\.types\.resources\.RequestFields"),
+    ("py:class", r"vidgen_async\.blocking\.T"),
     (
         "py:class",
         r"vidgen_async\.(redaction|client\.views|cassette|sandbox|otel)\..*",

@@ -10,9 +10,7 @@ from typing import Annotated, TypedDict
 
 from fastapi import Body, Depends, FastAPI, Header, Request
 from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
-from starlette.types import Receive, Scope, Send
 from vidgen_async import VidgenError
-from vidgen_async.types import VideoStream
 
 from http_answers import EVENT_HEADERS, answer_to
 from video_orders import Row, VideoOrders, open_orders
@@ -24,22 +22,6 @@ class State(TypedDict):
     """What the app has for its lifetime."""
 
     orders: VideoOrders
-
-
-class VideoResponse(StreamingResponse):
-    """Passes a video on, and closes it when the response has ended, also when
-    the browser has disconnected."""
-
-    def __init__(self, video: VideoStream) -> None:
-        super().__init__(video.chunks(), video.status, dict(video.headers))
-        self._video = video
-
-    async def __call__(
-        self, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        """Send the response."""
-        async with self._video:
-            await super().__call__(scope, receive, send)
 
 
 @asynccontextmanager
@@ -97,6 +79,8 @@ async def video(
     order_id: str,
     orders: Orders,
     byte_range: Annotated[str | None, Header(alias="range")] = None,
-) -> VideoResponse:
-    """The video, or the part of it that the browser asks for."""
-    return VideoResponse(await orders.open_video(order_id, byte_range))
+) -> StreamingResponse:
+    """The video, or the part of it that the browser asks for. The response
+    closes it, also when the browser has disconnected."""
+    video = await orders.open_video(order_id, byte_range)
+    return StreamingResponse(video, video.status, video.headers)

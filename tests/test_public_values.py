@@ -4,6 +4,7 @@ import copy
 import inspect
 import json
 import pickle
+import sys
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
@@ -170,6 +171,17 @@ def test_a_document_is_strict_json_with_the_names_of_the_attributes(value, inclu
     fields = {field.name for field in attrs.fields(type(value)) if include_secrets or field.metadata != SECRET}
     assert document.keys() == fields | set(value._computed)
     assert all(hasattr(value, name) for name in document)
+
+
+@pytest.mark.parametrize("value", SERIALIZABLE, ids=name_of)
+def test_encoders_of_libraries_find_the_document_without_secrets(value, monkeypatch):
+    document = value.to_dict()
+    assert json.loads(json.dumps({"value": [value]}, default=Serializable.to_dict)) == {"value": [document]}
+    assert (vars(value), value.__json__()) == (document, document)
+    with pytest.raises(TypeError, match="datetime is not JSON serializable"):
+        json.dumps({"value": value, "at": NOW}, default=Serializable.to_dict)
+    monkeypatch.setitem(sys.modules, "pydantic_core", None)  # which is not installed
+    assert dict(inspect.getmembers(value)).keys() >= value.to_dict().keys()
 
 
 @pytest.mark.parametrize("value", SERIALIZABLE, ids=name_of)

@@ -19,6 +19,7 @@ from vidgen_async import (
     VideoRequest,
     VideoTask,
 )
+from vidgen_async.blocking import ClientThread
 from vidgen_async.cassette import Mode
 from vidgen_async.clock import Clock
 from vidgen_async.journal import MemoryJournal
@@ -102,6 +103,11 @@ async def uses(receipts: list[Receipt]) -> None:
             assert_type(error.order_id, str)
         except UncertainCreateError as error:
             assert_type(error.message, str)
+
+
+def without_an_event_loop(receipt: Receipt) -> None:
+    with ClientThread(lambda: Client(journal="sqlite:///orders.db"), grace=60) as thread:
+        assert_type(thread.call(lambda client: client.videos.wait(receipt), timeout=10), VideoTask)
 
 
 def a_response_of_ones_own() -> Response:

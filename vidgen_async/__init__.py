@@ -107,7 +107,10 @@ _HOMES = {
 }
 
 #: The public modules. All others are private.
-_MODULES = ("cassette", "clock", "errors", "journal", "otel", "pytest_plugin", "sandbox", "transports", "types")
+_MODULES = (
+    *("blocking", "cassette", "clock", "errors", "journal"),
+    *("otel", "pytest_plugin", "sandbox", "transports", "types"),
+)
 
 if not _typing.TYPE_CHECKING:  # otherwise type checkers would accept every attribute
 

@@ -8,8 +8,9 @@ No record at any level holds a key, a token, a signed link, a prompt or image da
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import StrEnum
 from typing import ParamSpec
 
@@ -23,6 +24,8 @@ class Event(StrEnum):
 
     ORDER_ID_CREATED = "order.id_created"
     """INFO: no order id was given, so one was created. ``order_id``"""
+    ORDER_STARTED = "order.started"
+    """DEBUG: a worker of the client starts to carry out the order. ``order_id``"""
     ORDER_PACED = "order.paced"
     """INFO: the order waits for the submission limit. WARNING: for the end of the pause after a 429. ``order_id``,
     ``seconds``, ``reason``"""
@@ -31,7 +34,7 @@ class Event(StrEnum):
     limit of the send. ``order_id``, ``seconds``, ``until``"""
     ORDER_ACCEPTED = "order.accepted"
     """INFO: the outcome of an attempt, like the three below. ``order_id``, ``attempt``, ``outcome``, ``status``,
-    ``task_id``, ``request_id``, ``cause``"""
+    ``task_id``, ``request_id``, ``cause``, ``model``"""
     ORDER_REJECTED = "order.rejected"
     """INFO: the service refused the order."""
     ORDER_UNCERTAIN = "order.uncertain"
@@ -76,14 +79,21 @@ class Event(StrEnum):
     ``request_id``, ``attempt``, ``error``. Reported only where DEBUG is enabled."""
     DOWNLOAD_RETRIED = "download.retried"
     """INFO: an interrupted download is resumed. ``task_id``, ``seconds``, ``error``"""
+    DOWNLOAD_ENDED = "download.ended"
+    """DEBUG: a video was saved, or not. ``task_id``, ``size`` (bytes), ``seconds``, ``error``"""
     DOWNLOAD_LINK_FAILED = "download.link_failed"
     """WARNING: neither the content endpoint nor the task's ``video_url`` gave the video. ``task_id``, ``error``"""
     TASK_CHANGED = "task.changed"
     """DEBUG: a watched task has changed. ``task_id``, ``state``"""
     TASK_ENDED = "task.ended"
-    """INFO: a watched task is terminal. ``task_id``, ``state``"""
+    """INFO: a watched task is terminal. ``task_id``, ``state``, and what the service states of: ``model``, ``points``,
+    ``seconds`` since the task was created"""
     TASK_UNKNOWN_STATE = "task.unknown_state"
     """WARNING: a state that section 3 does not name; polling continues. ``task_id``, ``state``"""
+    WAIT_STARTED = "wait.started"
+    """DEBUG: a call waits for tasks. ``wait`` (its number in the process), ``count``, ``task_id`` (None if several)"""
+    WAIT_ENDED = "wait.ended"
+    """DEBUG: that call has ended. ``wait``, ``error``"""
     POLL_FAILED = "poll.failed"
     """INFO: a poll failed; polling continues. ``task_id``, ``error``, ``fault``, ``request_id``"""
     WATCH_FAILED = "watch.failed"
@@ -125,6 +135,11 @@ OUTCOMES = frozenset({Event.ORDER_ACCEPTED, Event.ORDER_REJECTED, Event.ORDER_UN
 #: Called with every event and its fields, whether it is logged or not (REQUEST_ENDED: if it is). They must return at
 #: once.
 listeners: list[Callable[[Event, Mapping[str, object]], None]] = []
+
+#: The id of the order that the running code carries out.
+current_order: ContextVar[str | None] = ContextVar("current_order", default=None)
+#: Returns the numbers of the waits (WAIT_STARTED) for which the running code polls.
+current_waits: ContextVar[Callable[[], Iterable[int]]] = ContextVar("current_waits", default=tuple)
 
 # Nothing that a listener, a log handler or a filter raises propagates from here: it would interrupt a create or a poll.
 # A handler on a closed stream is enough.

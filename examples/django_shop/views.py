@@ -1,6 +1,5 @@
 """The views of the project, which are async, and its middleware."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 from django.core.handlers.asgi import ASGIRequest
@@ -9,7 +8,6 @@ from django.utils.deprecation import MiddlewareMixin
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_GET, require_http_methods
 from vidgen_async import VidgenError
-from vidgen_async.types import VideoStream
 
 from http_answers import EVENT_HEADERS, answer_to, prompt_of
 from video_orders import VideoOrders
@@ -28,23 +26,6 @@ class ErrorMiddleware(MiddlewareMixin):
             return None
         status, body, headers = answer_to(error)
         return JsonResponse(body, status=status, headers=headers)
-
-
-class VideoResponse(StreamingHttpResponse):
-    """Passes a video on, and closes it when the response has ended, also when
-    the browser has disconnected."""
-
-    def __init__(self, video: VideoStream) -> None:
-        super().__init__(
-            video.chunks(), status=video.status, headers=dict(video.headers)
-        )
-        self._video = video
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        """The chunks; Django closes this iterator."""
-        async with self._video:
-            async for chunk in super().__aiter__():
-                yield chunk
 
 
 def orders_of(request: ASGIRequest) -> VideoOrders:
@@ -80,9 +61,11 @@ async def events(request: ASGIRequest) -> StreamingHttpResponse:
 
 
 @require_GET
-async def video(request: ASGIRequest, order_id: str) -> VideoResponse:
-    """The video, or the part of it that the browser asks for."""
+async def video(request: ASGIRequest, order_id: str) -> StreamingHttpResponse:
+    """The video, or the part of it that the browser asks for. The response
+    closes it, also when the browser has disconnected."""
     byte_range = request.headers.get("Range")
-    return VideoResponse(
-        await orders_of(request).open_video(order_id, byte_range)
+    video = await orders_of(request).open_video(order_id, byte_range)
+    return StreamingHttpResponse(
+        video, status=video.status, headers=dict(video.headers)
     )

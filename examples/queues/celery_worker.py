@@ -4,23 +4,15 @@ celery --app celery_worker worker
 """
 
 import os
-from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
-from anyio.from_thread import BlockingPortal, start_blocking_portal
 from celery import Celery, Task
-from celery.signals import (
-    worker_init,
-    worker_process_init,
-    worker_process_shutdown,
-)
+from celery.signals import worker_init, worker_process_shutdown
 from vidgen_async import Client, VidgenError
+from vidgen_async.blocking import ClientThread
 
 from video_job import GRACE, make_client
-
-T = TypeVar("T")
 
 #: Seconds between two runs of a job: one run polls the task once.
 POLL_INTERVAL = float(os.environ.get("POLL_INTERVAL", "60"))
@@ -44,35 +36,8 @@ app.conf.update(
 )
 
 
-class ClientThread:
-    """The client of one process, on an event loop in a thread of its own."""
-
-    _client: Client
-    _portal: BlockingPortal
-
-    def __init__(self) -> None:
-        self._stack = ExitStack()
-
-    def open(self, **_: Any) -> None:
-        """Start the thread. Called in a process that was just forked."""
-        self._portal = self._stack.enter_context(start_blocking_portal())
-        self._client = make_client()
-        self._stack.callback(
-            self._portal.call, partial(self._client.aclose, grace=GRACE)
-        )
-
-    def call(self, use: Callable[[Client], Awaitable[T]]) -> T:
-        """Return the result of use(client), which runs on the event loop."""
-        return self._portal.call(use, self._client)
-
-    def close(self, **_: Any) -> None:
-        """Wait for a create under way, and end the thread."""
-        self._stack.close()
-
-
-video_service = ClientThread()
-worker_process_init.connect(video_service.open)
-worker_process_shutdown.connect(video_service.close)
+video_service = ClientThread(make_client, grace=GRACE)
+worker_process_shutdown.connect(lambda **_: video_service.close(), weak=False)
 
 
 @worker_init.connect

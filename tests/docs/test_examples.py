@@ -10,6 +10,8 @@ from tests.docs.documentation import ROOT, find_blocks
 from vidgen_async.cli.app import app
 
 EXAMPLES = ROOT / "examples"
+#: A project whose tests run in an environment of its own.
+SHOP = ROOT / "tests" / "packaging" / "shop_project" / "shop.py"
 
 
 def without_space(text: str) -> str:
@@ -18,7 +20,7 @@ def without_space(text: str) -> str:
 
 
 def test_every_part_that_is_shown_stands_in_a_file_of_the_examples():
-    files = [without_space(path.read_text()) for path in EXAMPLES.rglob("*.py")]
+    files = [without_space(path.read_text()) for path in (SHOP, *EXAMPLES.rglob("*.py"))]
     parts = list(find_blocks("py"))
     assert [str(part) for part in parts if not any(without_space(part.text) in file for file in files)] == []
     assert len(parts) >= 4

@@ -38,7 +38,8 @@ RUNNERS = {
     "tests/docs/test_tutorial.py": "run_program",
     "tests/docs/test_backups.py": "run_program",
     "tests/docs/test_operations.py": "run_program",
-    "tests/docs/test_without_an_event_loop.py": "find_program",
+    "tests/docs/test_without_an_event_loop.py": "run_program",
+    "tests/otel/test_dashboard.py": "run_program",
     "tests/pytest_plugin/test_documentation.py": "find_program",
 }
 
@@ -433,7 +434,7 @@ async def test_the_program_that_trusts_the_certificates_of_a_proxy_connects(tmp_
 @pytest.mark.needs_dev
 def test_every_program_passes_a_strict_type_checker(tmp_path):
     """With the cache of the project's own check, which has read the package already."""
-    imported = {"def make_app(": "shop", "class ClientThread": "blocking", "class RequestIds(": "request_ids"}
+    imported = {"def make_app(": "shop", "class RequestIds(": "request_ids"}
     for number, block in enumerate(find_blocks("python")):
         names = [name for marker, name in imported.items() if marker in block.text]
         (tmp_path / f"{names[0] if names else f'program_{number}'}.py").write_text(block.text)

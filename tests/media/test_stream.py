@@ -2,6 +2,7 @@
 
 import asyncio
 import pickle
+from contextlib import asynccontextmanager
 
 import pytest
 from attrs import evolve
@@ -153,8 +154,9 @@ async def test_a_body_that_ends_early_is_an_error_for_the_reader(downloads_of):
             await read_all(stream)
 
 
-@pytest.mark.parametrize("how", ["leaving", "failing", "cancelled", "unread"])
-async def test_leaving_the_block_closes_the_connection(how, downloads_of):
+@asynccontextmanager
+async def half_a_video(downloads_of):
+    """Downloads from a service that sends half of the video, and at the end of the block waits for the other end."""
     gone = asyncio.Event()
 
     async def behave(connection):
@@ -163,26 +165,52 @@ async def test_leaving_the_block_closes_the_connection(how, downloads_of):
         await connection.rest()
         gone.set()
 
+    async with raw_service(behave) as raw:
+        yield downloads_of(str(raw.url("/openapi/v1")))
+        async with asyncio.timeout(5):
+            await gone.wait()
+
+
+async def stop(how: str, chunks) -> None:
+    """Stop reading after the first chunk."""
+    async for _ in chunks:
+        if how == "failing":
+            raise LookupError
+        if how == "cancelled":
+            asyncio.current_task().cancel()
+            await asyncio.sleep(0)
+        break
+
+
+@pytest.mark.parametrize("how", ["leaving", "failing", "cancelled", "unread"])
+async def test_leaving_the_block_closes_the_connection(how, downloads_of):
     async def look(downloads) -> None:
         async with downloads.stream("task-1") as stream:
-            if how == "unread":
-                return
-            async for _ in stream.chunks():
-                if how == "failing":
-                    raise LookupError
-                if how == "cancelled":
-                    asyncio.current_task().cancel()
-                    await asyncio.sleep(0)
-                break
+            if how != "unread":
+                await stop(how, stream.chunks())
 
-    async with raw_service(behave) as raw:
-        worker = asyncio.ensure_future(look(downloads_of(str(raw.url("/openapi/v1")))))
+    async with half_a_video(downloads_of) as downloads:
+        worker = asyncio.ensure_future(look(downloads))
         await asyncio.wait({worker})
         assert worker.cancelled() == (how == "cancelled")
         if how == "failing":
             assert isinstance(worker.exception(), LookupError)
-        async with asyncio.timeout(5):
-            await gone.wait()
+
+
+@pytest.mark.parametrize("how", ["leaving", "failing", "cancelled"])
+async def test_a_reader_that_stops_iterating_over_a_stream_closes_its_connection(how, downloads_of):
+    async with half_a_video(downloads_of) as downloads:
+        stream = await downloads.open_stream("task-1")
+        worker = asyncio.ensure_future(stop(how, stream))
+        await asyncio.wait({worker})
+
+
+async def test_a_stream_that_is_iterated_to_its_end_is_closed(downloads_of):
+    async with site(RangeHost(VIDEO)) as service:
+        stream = await downloads_of(service).open_stream("task-1")
+        assert b"".join([chunk async for chunk in stream]) == VIDEO
+        with pytest.raises(BodyError, match="closed"):
+            await read_all(stream)
 
 
 @pytest.mark.parametrize("media", ["text/html", "application/json", "image/png", None])
@@ -204,19 +232,9 @@ async def test_an_open_stream_is_read_and_closed_by_its_owner(downloads_of):
 
 
 async def test_closing_an_open_stream_closes_the_connection_of_an_unread_video(downloads_of):
-    gone = asyncio.Event()
-
-    async def behave(connection):
-        await connection.request()
-        await connection.answer(Says(body=VIDEO, cut=0).wire() + VIDEO[:50_000])
-        await connection.rest()
-        gone.set()
-
-    async with raw_service(behave) as raw:
-        stream = await downloads_of(str(raw.url("/openapi/v1"))).open_stream("task-1")
+    async with half_a_video(downloads_of) as downloads:
+        stream = await downloads.open_stream("task-1")
         await stream.aclose()
-        async with asyncio.timeout(5):
-            await gone.wait()
         with pytest.raises(BodyError, match="closed"):
             await read_all(stream)
 

@@ -17,6 +17,7 @@ async def answer(request):
     return BufferedResponse(200, b'{"id": "t", "status": "completed"}')
 
 async def main():
+    asyncio.get_running_loop().slow_callback_duration = 30.0  # the machine may be busy
     async with Client("a-key", base_url="http://localhost/openapi/v1", transport=FakeTransport(answer)) as client:
         print((await client.videos.wait("t")).status)
 

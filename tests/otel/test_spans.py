@@ -17,7 +17,7 @@ from tests.transports.contract_harnesses import FakeHarness, only
 from vidgen_async import Client, RejectedError, UncertainCreateError, VidgenError
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import BodyError, ConnectError
-from vidgen_async.otel import TracedTransport
+from vidgen_async.otel import TracedTransport, observe
 from vidgen_async.sandbox import Fault, Sandbox
 from vidgen_async.transports import DirectTransport, Transport
 from vidgen_async.transports.base import BufferedResponse
@@ -144,6 +144,7 @@ async def test_a_read_is_one_child_span_with_the_request_and_the_status(tracing,
         "http.request.method": "GET",
         "server.address": "localhost",
         "server.port": 8017,
+        "url.template": "/videos/{id}",
         "url.full": f"{SERVICE}/videos/task-1",
         "http.response.status_code": 200,
         "vidgen.op": "videos.get",
@@ -325,6 +326,7 @@ async def test_the_duration_is_recorded_in_seconds_of_the_transports_clock(slow,
         "http.request.method": "GET",
         "server.address": "localhost",
         "server.port": 8017,
+        "url.template": "/videos/{id}",
         "http.response.status_code": 404,
         "error.type": "404",
         "vidgen.op": "videos.get",
@@ -347,35 +349,43 @@ async def test_without_a_provider_requests_are_sent_and_nothing_is_stored():
 
 @pytest.mark.slow
 async def test_no_span_or_metric_of_a_client_has_a_secret(tracing, exporter, numbers, tmp_path):
-    transport = TracedTransport(DirectTransport(), tracing, numbers.provider)
+    transport = TracedTransport(DirectTransport(), tracing, numbers.provider, polls=True)
     async with (
         Sandbox(queued_for=0, running_for=0) as service,
         Client(service.api_key, base_url=service.base_url, poll_interval=0.05, transport=transport) as client,
     ):
-        service.change_model("vendorh3", durations=(1,))
-        asset = await client.files.upload(BOAT)
-        video = {"model": "vendorh3", "prompt": PROMPT, "duration": 1, "image_ids": [asset.image_id]}
-        receipt = await client.videos.create(**video)
-        task = await client.videos.wait(receipt)
-        await client.videos.download(task, tmp_path / "boat.mp4")
-        for order_id, fault, kind in (
-            ("refused", Fault.status(400, {"message": f"bad prompt: {PROMPT}, {service.api_key}"}), RejectedError),
-            ("lost", Fault.close_after_body(), UncertainCreateError),
-        ):
-            service.faults.add("videos.create", fault)
-            with pytest.raises(kind):
-                await client.videos.create(**video, order_id=order_id)
-        with pytest.raises(VidgenError):
-            await client.videos.get(service.api_key)
+        with observe(client, numbers.provider, tracer_provider=tracing):
+            service.change_model("vendorh3", durations=(1,))
+            asset = await client.files.upload(BOAT)
+            video = {"model": "vendorh3", "prompt": PROMPT, "duration": 1, "image_ids": [asset.image_id]}
+            receipt = await client.videos.create(**video)
+            task = await client.videos.wait(receipt)
+            await client.videos.download(task, tmp_path / "boat.mp4")
+            for order_id, fault, kind in (
+                ("refused", Fault.status(400, {"message": f"bad prompt: {PROMPT}, {service.api_key}"}), RejectedError),
+                ("lost", Fault.close_after_body(), UncertainCreateError),
+            ):
+                service.faults.add("videos.create", fault)
+                with pytest.raises(kind):
+                    await client.videos.create(**video, order_id=order_id)
+            with pytest.raises(VidgenError):
+                await client.videos.get(service.api_key)
 
     spans = exporter.get_finished_spans()
-    assert {span.name for span in spans} >= {"models.list", "videos.create", "videos.get", "videos.content"}
+    assert {span.name for span in spans} >= {
+        "models.list",
+        "videos.create",
+        "videos.get",
+        "videos.content",
+        "videos.order",
+        "videos.wait",
+    }
     assert [span.attributes["vidgen.delivery"] for span in spans if span.name == "videos.create"] == [
         "answered",
         "answered",
         "maybe_sent",
     ]
-    assert any(span.attributes["url.full"].endswith("/…") for span in spans), "one of them was a signed link"
+    assert any(span.attributes.get("url.full", "").endswith("/…") for span in spans), "one of them was a signed link"
     told = "\n".join([*(span.to_json() for span in spans), numbers.reader.get_metrics_data().to_json()])
     tokens = [url.partition(name)[2] for url, name in ((str(task.video_url), "sig="), (asset.url, "token="))]
     assert all(tokens)
@@ -383,17 +393,18 @@ async def test_no_span_or_metric_of_a_client_has_a_secret(tracing, exporter, num
         assert secret not in told
 
 
-async def test_polls_have_root_spans(make_client, script, tracing, exporter):
-    client = make_client(transport=TracedTransport(script.transport, tracing))
+async def test_polls_have_no_spans_and_are_counted(make_client, script, tracing, numbers, exporter, caplog):
+    client = make_client(transport=TracedTransport(script.transport, tracing, numbers.provider))
     script.answer = lambda task_id: "completed"
 
     with tracing.get_tracer("app").start_as_current_span("a web request"):
         await client.videos.wait("a")
         await client.videos.get("a")
 
-    poll, get, request = exporter.get_finished_spans()
-    assert (poll.name, poll.parent) == ("videos.get", None)
-    assert get.parent.span_id == request.context.span_id
+    get, request = exporter.get_finished_spans()
+    assert (get.name, get.parent.span_id) == ("videos.get", request.context.span_id)
+    assert numbers.points("http.client.request.duration")[0].count == 2
+    assert caplog.records == []
 
 
 class BrokenProcessor(SpanProcessor):
@@ -417,6 +428,22 @@ class BrokenProcessor(SpanProcessor):
 
 
 @pytest.mark.parametrize("method", ["on_start", "on_end"])
+async def test_what_telemetry_raises_for_orders_and_waits_affects_neither_them_nor_who_observes(
+    script, make_client, numbers, method
+) -> None:
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(BrokenProcessor(method))
+    client = make_client(transport=TracedTransport(answering(202, b'{"id": "task-1"}'), provider), clock=script._clock)
+    with observe(client, numbers.provider, tracer_provider=provider):
+        receipt = await client.videos.create(model="m", prompt=PROMPT, duration=5, validate=False)
+        waiting = asyncio.create_task(client.videos.wait(receipt))
+        await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    assert (receipt.task_id, waiting.cancelled()) == ("task-1", True)
+
+
+@pytest.mark.parametrize("method", ["on_start", "on_end"])
 async def test_an_exception_of_telemetry_changes_no_outcome_and_is_logged_once(
     caplog: pytest.LogCaptureFixture, method: str
 ) -> None:
@@ -424,7 +451,7 @@ async def test_an_exception_of_telemetry_changes_no_outcome_and_is_logged_once(
     provider = TracerProvider()
     provider.add_span_processor(processor)
     inner = answering(body=b'{"id": "task-1", "status": "completed"}')
-    transport = TracedTransport(inner, provider)
+    transport = TracedTransport(inner, provider, polls=True)
 
     async with Client(KEY, base_url=SERVICE, transport=transport, clock=VirtualClock()) as client:
         receipt = await client.videos.create(model="m", prompt=PROMPT, duration=5, order_id="order-1", validate=False)

@@ -121,7 +121,8 @@ def test_each_name_of_the_root_is_that_of_its_module():
 
 
 def test_completion_shows_public_names_only():
-    modules = {"cassette", "clock", "errors", "journal", "otel", "pytest_plugin", "sandbox", "transports", "types"}
+    modules = {"blocking", "cassette", "clock", "errors", "journal", "otel", "pytest_plugin"}
+    modules |= {"sandbox", "transports", "types"}
     assert dir(vidgen_async) == sorted({*vidgen_async.__all__, *modules, "__version__"})
     assert dir(vidgen_async.types) == sorted(vidgen_async.types.__all__)
     # Some tools read the names of the module itself.

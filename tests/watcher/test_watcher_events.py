@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from vidgen_async.clock import VirtualClock
-from vidgen_async.errors import ConnectionLostError, NotFoundError, RateLimitError, ServiceUnavailableError
+from vidgen_async.errors import (
+    ConnectionLostError,
+    NotFoundError,
+    RateLimitError,
+    ServiceUnavailableError,
+    WaitTimeoutError,
+)
 from vidgen_async.watcher import Watcher
 
 from .conftest import FakeService, settle
@@ -154,7 +160,23 @@ async def test_a_poll_of_an_unchanged_task_is_no_event(
     await settle()
 
     assert len(service.times()) == 6
-    assert [record.event_name for record in caplog.records] == ["task.changed"]
+    assert [record.event_name for record in caplog.records] == ["wait.started", "task.changed", "wait.ended"]
+
+
+async def test_a_wait_is_reported_with_its_number_and_how_it_ended(
+    watcher: Watcher, service: FakeService, caplog: pytest.LogCaptureFixture
+) -> None:
+    service.script("t", "completed")
+    await watcher.wait("t")
+    with pytest.raises(WaitTimeoutError):
+        await watcher.wait("u", timeout=1.0)
+
+    (first, second), ends = records_of(caplog, "wait.started"), records_of(caplog, "wait.ended")
+    assert first == ("DEBUG", {"wait": first[1]["wait"], "count": 1, "task_id": "t"})
+    assert [fields for _, fields in ends] == [
+        {"wait": first[1]["wait"], "error": None},
+        {"wait": second[1]["wait"], "error": "WaitTimeoutError"},
+    ]
 
 
 async def collect(watcher: Watcher, count: int) -> None:

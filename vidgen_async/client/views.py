@@ -21,7 +21,7 @@ from vidgen_async.types.resources import TerminalStatus, VideoTask
 from vidgen_async.watcher.polling import Polling
 
 #: How to use a client in code without an event loop.
-_PAGE = "docs/how-to/without-an-event-loop.md"
+_ADVICE = "use vidgen_async.blocking.ClientThread (docs/how-to/without-an-event-loop.md)"
 
 
 class Lifetime:
@@ -38,7 +38,7 @@ class Lifetime:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            message = f"there is no running event loop here; {_PAGE} shows how to use a client in such code"
+            message = f"there is no running event loop here; {_ADVICE}"
             raise ClientStateError(message) from None
         if self.is_closed:
             problem = "the client is closed; make a new one (or keep it open longer)"
@@ -47,7 +47,7 @@ class Lifetime:
         elif self._loop is not None and self._loop is not loop:
             problem = (
                 "the client is in use on another event loop; make one client for each loop (each asyncio.run is a new "
-                f"loop). In code without an event loop, run one loop in a thread: {_PAGE}"
+                f"loop). In code without an event loop, {_ADVICE}"
             )
         if problem:
             raise ClientStateError(problem)

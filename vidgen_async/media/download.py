@@ -1,10 +1,11 @@
 """Downloads of videos to files, and streams of videos (4.6). A file at the target is always complete."""
 
+import logging
 import os
 import random
 import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +13,7 @@ from typing import Self
 
 from vidgen_async.clock import Clock, hold_of, within
 from vidgen_async.errors import DownloadError, InvalidRequestError, ServiceError
+from vidgen_async.events import Event, report
 from vidgen_async.media.content import Content
 from vidgen_async.media.partial_file import PartialFile
 from vidgen_async.media.progress import OnProgress
@@ -21,6 +23,8 @@ from vidgen_async.service.retries import Reads
 from vidgen_async.transports.base import Chunks, Response
 from vidgen_async.types.http import CHUNK, Headers, make_headers
 from vidgen_async.types.resources import TaskLike
+
+logger = logging.getLogger(__name__)
 
 #: The response headers of a video that may be forwarded to a browser.
 _FORWARDED_HEADERS = ("Content-Type", "Content-Length", "Content-Range", "Accept-Ranges", "ETag", "Last-Modified")
@@ -106,7 +110,8 @@ class Downloads:
                 await file.commit()
 
         try:
-            await within(self._clock, timeout, work)
+            with self._reporting(content, transfer):
+                await within(self._clock, timeout, work)
         except DownloadError as error:
             error.task_id = content.task_id
             raise
@@ -122,6 +127,21 @@ class Downloads:
                 transfer.last_error or error
             )
         return Path(os.fsdecode(to))
+
+    @contextmanager
+    def _reporting(self, content: Content, transfer: Transfer) -> Iterator[None]:
+        """Report how the download in the block ended."""
+        began = self._clock.now()
+        facts: dict[str, object] = {"task_id": content.task_id, "error": None}
+        try:
+            yield
+        except BaseException as error:
+            facts["error"] = type(error).__name__
+            raise
+        finally:
+            facts |= {"size": transfer.received, "seconds": self._clock.now() - began}
+            message = "task %(task_id)s: the download ended after %(seconds).1f s and %(size)d bytes (error %(error)s)"
+            report(logger, logging.DEBUG, Event.DOWNLOAD_ENDED, message, **facts)
 
     @asynccontextmanager
     async def stream(
@@ -175,7 +195,12 @@ class Downloads:
 
 
 class VideoStream:
-    """A video that is being received. The end of its ``async with`` block closes it, like :meth:`aclose`."""
+    """A video that is being received. The end of its ``async with`` block closes it, like :meth:`aclose`.
+
+    So does the end of ``async for chunk in video``, an early one too: the video itself is the body of a streaming
+    response of a web framework, ``StreamingResponse(video, video.status, video.headers)``, which closes it also when
+    the browser disconnects. A body that ends early raises BodyError.
+    """
 
     def __init__(self, response: Response, first: bytes, chunks: AsyncIterator[bytes]) -> None:
         self._response = response
@@ -198,6 +223,12 @@ class VideoStream:
             message = f"size must be at least 1: {size}"
             raise ValueError(message)
         return Chunks(partial(self._read, size))
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        # A generator: where it is dropped before its end, the event loop closes it, and so the video.
+        async with self:
+            async for chunk in self.chunks():
+                yield chunk
 
     async def aclose(self) -> None:
         """Release the connection, however much was read. May be called twice."""

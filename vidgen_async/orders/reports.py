@@ -3,13 +3,20 @@
 import logging
 from datetime import datetime
 
-from vidgen_async.events import Event, report
-from vidgen_async.types.orders import AttemptOutcome, Evidence, Order, OrderRef
+from vidgen_async.events import Event, current_order, report
+from vidgen_async.service.endpoints import model_of
+from vidgen_async.types.orders import AttemptOutcome, Evidence, Order
 
 logger = logging.getLogger(__name__)
 
 
-def report_outcome(ref: OrderRef, n: int, evidence: Evidence) -> None:
+def report_start(order_id: str) -> None:
+    """Log that the running worker starts to carry out the order, which is that of its context from now on."""
+    current_order.set(order_id)
+    report(logger, logging.DEBUG, Event.ORDER_STARTED, "order %(order_id)r: started", order_id=order_id)
+
+
+def report_outcome(order: Order, n: int, evidence: Evidence) -> None:
     """Log the outcome of an attempt: a warning if an operator must decide."""
     report(
         logger,
@@ -17,20 +24,21 @@ def report_outcome(ref: OrderRef, n: int, evidence: Evidence) -> None:
         Event(f"order.{evidence.outcome}"),
         "order %(order_id)r: attempt %(attempt)d is %(outcome)s (status %(status)s, task %(task_id)s, "
         "request %(request_id)s, cause %(cause)s)",
-        order_id=ref.order_id,
+        order_id=order.order_id,
         attempt=n,
         outcome=str(evidence.outcome),
         status=evidence.status,
         task_id=evidence.task_id,
         request_id=evidence.request_id,
         cause=evidence.cause or None,
+        model=model_of(order.body),
     )
 
 
 def report_found_uncertain(order: Order, now: datetime) -> None:
     """Log the attempts that a read of the journal at ``now`` made uncertain: their sender may not exist any more."""
     for n, evidence in order.found_uncertain(now):
-        report_outcome(order.ref, n, evidence)
+        report_outcome(order, n, evidence)
 
 
 def report_wait(order: Order, until: datetime, now: datetime) -> None:

@@ -54,7 +54,13 @@ from vidgen_async.orders.error_messages import (
     wrong_state,
 )
 from vidgen_async.orders.evidence import evidence_of_answer, evidence_without_answer
-from vidgen_async.orders.reports import report_duplicates, report_found_uncertain, report_outcome, report_wait
+from vidgen_async.orders.reports import (
+    report_duplicates,
+    report_found_uncertain,
+    report_outcome,
+    report_start,
+    report_wait,
+)
 from vidgen_async.orders.results import Results
 from vidgen_async.orders.settlement import Settlement
 from vidgen_async.redaction.known_values import KnownValues
@@ -68,15 +74,7 @@ from vidgen_async.service.endpoints import Endpoints, is_same_request, prompt_of
 from vidgen_async.service.error_responses import describe_outcome, recorded_refusal, rejected_error, service_error
 from vidgen_async.service.refused_responses import split_response
 from vidgen_async.transports.base import Connection, Response, Transport
-from vidgen_async.types.http import (
-    LONG_ANSWER,
-    LONGEST_ANSWER,
-    BytesBody,
-    Delivery,
-    Headers,
-    Phase,
-    Request,
-)
+from vidgen_async.types.http import LONG_ANSWER, LONGEST_ANSWER, BytesBody, Delivery, Headers, Phase, Request
 from vidgen_async.types.limits import PAUSE_WITHOUT_RETRY_AFTER, Pacing
 from vidgen_async.types.orders import (
     SENDABLE,
@@ -335,6 +333,7 @@ class Sender:
 
     async def _run(self, create: Create, work: Coroutine[Any, Any, Receipt]) -> None:
         """Carry out the order, give its callers the receipt, and call their hooks."""
+        report_start(create.ref.order_id)
         receipt = await work
         create.receipt.set_result(receipt)  # before the hooks: one of them may ask for this very order
         while create.hooks:
@@ -588,7 +587,7 @@ class Sender:
         evidence = await self._collect_evidence(create)
         if evidence.outcome is AttemptOutcome.UNCERTAIN:
             evidence = evolve(evidence, balance_before=self._balances.before(attempt.sent_at))
-        report_outcome(order.ref, attempt.n, evidence)
+        report_outcome(order, attempt.n, evidence)
         create.order = order = await self.settlement.write(order, attempt.n, evidence)
         create.attempt, create.delivery = order.attempts[attempt.n - 1], Delivery.NOT_SENT
         if create.resend is not None:

@@ -4,7 +4,7 @@ import logging
 from types import TracebackType
 
 from vidgen_async.events import Event, report
-from vidgen_async.user_code import EXITS
+from vidgen_async.user_code import current_task, must_propagate
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ class Guard:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> bool:
-        if error is None or isinstance(error, EXITS):
+        if error is None or must_propagate(error, current_task()):
             return False
         if not self._has_logged:
             self._has_logged = True

@@ -2,20 +2,25 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
 from attrs import define, field
 from opentelemetry import metrics, trace
+from opentelemetry.context import Context
 
 from vidgen_async import __version__
 from vidgen_async.clock import LoopClock
 from vidgen_async.errors import TransportError
+from vidgen_async.events import current_order
 from vidgen_async.otel.guard import Guard
-from vidgen_async.redaction.messages import hide_secrets
-from vidgen_async.transports.base import Connection, ObservedResponse, Response, Transport, WrappingTransport
-from vidgen_async.types.http import Delivery, Request
+from vidgen_async.otel.operations import operation_spans
+from vidgen_async.redaction.messages import excerpt, hide_secrets
+from vidgen_async.service.codec import request_id_of
+from vidgen_async.transports import Connection, Response, Transport, WrappingTransport
+from vidgen_async.transports.base import ObservedResponse
+from vidgen_async.types import Delivery, Request
 
 #: In seconds, as the semantic conventions recommend for this histogram.
 _BOUNDARIES = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
@@ -25,10 +30,19 @@ _PLAIN = re.compile(r"https?://[\w.:\[\]-]+(?:/[\w.~-]{0,64})*?(?:/videos/([\w.~
 _QUERY = re.compile(r"[?#]")
 
 _CREATE = "videos.create"
+#: ``url.template`` by operation, after the path of the base URL.
+_TEMPLATES = {
+    "models.list": "/models",
+    "account.get": "/account",
+    "files.create": "/files",
+    _CREATE: "/videos",
+    "videos.get": "/videos/{id}",
+    "videos.content": "/videos/{id}/content",
+}
 
 
 class TracedTransport(WrappingTransport):
-    """Sends with ``inner``, each request in a span of its own (the table in the module's documentation).
+    """Sends with ``inner``, each request except polls in a span of its own (the table in the module's documentation).
 
     Responses and errors are those of ``inner``, also where telemetry raises, which is logged once. The span begins with
     the send and ends when the body was read or failed, or the response was closed; it is not made the current span.
@@ -37,6 +51,8 @@ class TracedTransport(WrappingTransport):
         inner: The transport that sends.
         tracer_provider: Default: the global one.
         meter_provider: Default: the global one.
+        polls: Polls have spans, too: children of the span of a wait for their task, with links to those of the others.
+            They are root spans where no wait has a span, because no client is observed.
     """
 
     def __init__(
@@ -44,10 +60,13 @@ class TracedTransport(WrappingTransport):
         inner: Transport,
         tracer_provider: trace.TracerProvider | None = None,
         meter_provider: metrics.MeterProvider | None = None,
+        *,
+        polls: bool = False,
     ) -> None:
         super().__init__(inner)
         self._now = (self.clock or LoopClock()).now
         self._tracer = trace.get_tracer("vidgen_async", __version__, tracer_provider)
+        self._operations = operation_spans(tracer_provider) if polls else None
         self._duration = metrics.get_meter("vidgen_async", __version__, meter_provider).create_histogram(
             "http.client.request.duration",
             unit="s",
@@ -76,7 +95,21 @@ class TracedTransport(WrappingTransport):
             call.end()
 
     def _begin(self, request: Request) -> "_TracedRequest":
-        return _TracedRequest(request, self._tracer, self._duration, self._now, self._guard)
+        call = _TracedRequest(request, self._duration, self._now, self._guard)
+        with self._guard:
+            call.span = self._start_span(request, call.attributes)
+        return call
+
+    def _start_span(self, request: Request, attributes: Mapping[str, str | int]) -> trace.Span:
+        start = partial(self._tracer.start_span, request.op, kind=trace.SpanKind.CLIENT)
+        if request.pool != "polls":
+            order_id = current_order.get() if request.op == _CREATE else None
+            return start(attributes=attributes if order_id is None else {**attributes, "vidgen.order_id": order_id})
+        if self._operations is None:
+            return trace.INVALID_SPAN
+        first, *others = self._operations.waits() or [trace.INVALID_SPAN]
+        links = [trace.Link(wait.get_span_context()) for wait in others]
+        return start(context=trace.set_span_in_context(first, Context()), attributes=attributes, links=links)
 
 
 @define(eq=False)
@@ -84,28 +117,28 @@ class _TracedRequest:
     """One request in progress; its span and its duration are reported once, at its end."""
 
     _request: Request
-    _tracer: trace.Tracer
     _duration: metrics.Histogram
     _now: Callable[[], float]
     _guard: Guard
     delivery: Delivery | None = field(init=False, default=None)
     status: int | None = field(init=False, default=None)
-    _attributes: dict[str, str | int] = field(init=False)
-    _span: trace.Span = field(init=False, default=trace.INVALID_SPAN)
+    attributes: dict[str, str | int] = field(init=False)
+    """Those of the duration, and of the span from its start."""
+    span: trace.Span = field(init=False, default=trace.INVALID_SPAN)
+    _request_id: str | None = field(init=False, default=None)
     _began: float = field(init=False)
     _is_over: bool = field(init=False, default=False)
 
     def __attrs_post_init__(self) -> None:
         request = self._request
-        self._attributes = {
+        self.attributes = {
             "http.request.method": request.method,
             "server.address": request.url.host or "",
             "server.port": request.url.port or 0,
             "vidgen.op": request.op,
         }
-        with self._guard:
-            kind = trace.SpanKind.CLIENT
-            self._span = self._tracer.start_span(request.op, kind=kind, attributes=self._attributes)
+        if _key_of(request) and request.op in _TEMPLATES:
+            self.attributes["url.template"] = _TEMPLATES[request.op]
         self._began = self._now()
 
     async def send(self, send: Callable[[], Awaitable[Response]]) -> Response:
@@ -116,6 +149,8 @@ class _TracedRequest:
             self.end(error)
             raise
         self.delivery, self.status = Delivery.ANSWERED, response.status
+        with self._guard:
+            self._request_id = request_id_of(response.headers)
         return ObservedResponse(response, self)
 
     def end(self, error: BaseException | None = None) -> None:
@@ -130,11 +165,13 @@ class _TracedRequest:
         if error is not None:
             outcome["error.type"] = type(error).__name__
         with self._guard:
-            self._duration.record(self._now() - self._began, {**self._attributes, **outcome})
+            self._duration.record(self._now() - self._began, {**self.attributes, **outcome})
         with self._guard:
-            span = self._span
+            span = self.span
             if span.is_recording():
                 span.set_attributes({**outcome, **_address(self._request), **self._evidence(error)})
+                if self._request_id is not None:
+                    span.set_attribute("vidgen.request_id", _show(self._request_id, self._request))
                 if "error.type" in outcome:
                     span.set_status(trace.Status(trace.StatusCode.ERROR, _names(error)))
             span.end()
@@ -160,7 +197,7 @@ class _TracedRequest:
 def _address(request: Request) -> dict[str, str]:
     """The URL as it may be shown. Only requests with the API key go to the service's own addresses."""
     url = request.url
-    key = request.headers.get("Authorization", "").partition(" ")[2]
+    key = _key_of(request)
     if not key:
         return {"url.full": f"{url.scheme}://{url.raw_authority.rpartition('@')[2]}/…"}
     whole = str(url)
@@ -170,6 +207,15 @@ def _address(request: Request) -> dict[str, str]:
     if plain is None or key in shown:
         return {"url.full": hide_secrets(shown, (key,)) + mark}
     return {"url.full": shown + mark} | ({} if plain[1] is None else {"vidgen.task_id": plain[1]})
+
+
+def _key_of(request: Request) -> str:
+    return request.headers.get("Authorization", "").partition(" ")[2]
+
+
+def _show(request_id: str, request: Request) -> str:
+    """The service's id of the request. It is the text of a response, which may repeat what was sent."""
+    return excerpt(request_id, (_key_of(request), request.headers.get("Idempotency-Key", "")), limit=100)
 
 
 def _names(error: BaseException | None) -> str | None:

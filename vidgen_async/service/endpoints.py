@@ -12,6 +12,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from vidgen_async.errors import InvalidRequestError
+from vidgen_async.redaction.messages import is_plain_word
 from vidgen_async.service.api_keys import KeyRing
 from vidgen_async.types.http import Body, Headers, Request, Timeouts, make_headers
 from vidgen_async.types.orders import OrderContent
@@ -270,6 +271,12 @@ def read_request(body: bytes) -> VideoRequest:
     data = json.loads(body)
     known = {name: data.pop(name) for name in VideoRequest.field_names() if name in data}
     return VideoRequest(**{"model": "", "prompt": "", **known}, extra=data)
+
+
+def model_of(body: bytes) -> str | None:
+    """The model in the body of a create, if it is one plain word, as the service's are."""
+    model = json.loads(body).get("model")
+    return model if isinstance(model, str) and is_plain_word(model) else None
 
 
 def prompt_of(body: bytes) -> str:

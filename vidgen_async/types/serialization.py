@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from enum import Enum
+from importlib import import_module
 from math import isfinite
 from pathlib import PurePath
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from attrs import fields, has
 
@@ -26,7 +27,11 @@ MAY_CONTAIN_SECRETS = {_SECRECY: "may contain secrets"}
 
 
 class Serializable:
-    """A value that becomes JSON, with its attributes as names."""
+    """A value that becomes JSON, with its attributes as names.
+
+    FastAPI and pydantic serialize it as :meth:`to_dict`, and so do Celery and kombu. Other encoders accept the function
+    ``Serializable.to_dict`` for what they do not know: ``json.dumps({"task": task}, default=Serializable.to_dict)``.
+    """
 
     __slots__ = ()
 
@@ -46,12 +51,52 @@ class Serializable:
             include_secrets: Include Idempotency-Keys and stored bodies, which are left out otherwise, and what looks
                 like a secret in ``extra`` and in the service's texts (keys, tokens, signed links), which is ``"…"``
                 otherwise.
+
+        Raises:
+            TypeError: As the ``default`` of an encoder, it was given a value of another type.
         """
+        if not isinstance(self, Serializable):
+            raise TypeError(f"Object of type {type(self).__name__} is not JSON serializable")
         return _fields_to_json(self, include_secrets=include_secrets)
+
+    if not TYPE_CHECKING:  # otherwise type checkers would complete them
+        __dict__ = property(to_dict)  # vars(value): FastAPI, in a handler without a return annotation
+        __json__ = to_dict  # kombu, and so Celery
+
+        @property
+        def __pydantic_serializer__(self) -> Any:
+            """What pydantic uses where a type is Any: FastAPI, in a handler that returns dict[str, Any]."""
+            try:
+                core = import_module("pydantic_core")
+            except ImportError as error:  # a debugger asks for all attributes
+                raise AttributeError(str(error)) from error
+            return core.SchemaSerializer(core.core_schema.any_schema(serialization=_pydantic_serialization(core)))
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: object, _handler: object) -> Any:
+        """Accept instances only, and serialize them as :meth:`to_dict`: for pydantic, also as a model of FastAPI."""
+        core = import_module("pydantic_core")  # which asks
+        return core.core_schema.custom_error_schema(
+            core.core_schema.is_instance_schema(cls),
+            "not_an_instance",
+            custom_error_message=f"Input should be an instance of {cls.__name__}; JSON is not accepted",
+            serialization=_pydantic_serialization(core),
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls: Any, _schema: object, _handler: object) -> dict[str, Any]:
+        """Name the fields of :meth:`to_dict`, which are always present."""
+        names = [item.name for item in fields(cls) if item.metadata.get(_SECRECY) != SECRET[_SECRECY]]
+        names += cls._computed
+        return {"title": cls.__name__, "type": "object", "properties": {name: {} for name in names}, "required": names}
 
     def to_json(self, *, include_secrets: bool = False, indent: int | None = None) -> str:
         """Return :meth:`to_dict` as JSON text, in one line unless ``indent`` is given."""
         return json.dumps(self.to_dict(include_secrets=include_secrets), indent=indent, ensure_ascii=False)
+
+
+def _pydantic_serialization(core: Any) -> Any:
+    return core.core_schema.plain_serializer_function_ser_schema(Serializable.to_dict)
 
 
 def to_json_value(value: Any, *, include_secrets: bool = False) -> Any:

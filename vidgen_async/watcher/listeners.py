@@ -4,6 +4,7 @@ import asyncio
 import copy
 from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -38,6 +39,8 @@ OWN = Polling()
 
 E = TypeVar("E", bound=Exception)
 
+_wait_numbers = count(1)
+
 
 class LastState(NamedTuple):
     """What is known of a task when its watch ends, or the call of a listener."""
@@ -54,7 +57,7 @@ class LastState(NamedTuple):
 class Listener:
     """Is notified by the watcher, which never waits for it. It may have many tasks."""
 
-    __slots__ = ("hooks", "ids", "is_over", "number", "polling", "timeout")
+    __slots__ = ("hooks", "ids", "is_over", "number", "polling", "timeout", "wait_number")
 
     keeps_tasks = True
     """Whether it needs the tasks as they were seen last."""
@@ -71,6 +74,8 @@ class Listener:
         """Whether its time limit was exceeded."""
         self.number: int | None = None
         """Its number in :class:`Deadlines`."""
+        self.wait_number = next(_wait_numbers)
+        """Its number in events."""
 
     @property
     def has_ended(self) -> bool:

@@ -5,6 +5,7 @@ import logging
 import math
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import Context, copy_context
 from datetime import datetime
 from functools import partial
@@ -12,7 +13,7 @@ from itertools import chain, count
 
 from vidgen_async.clock import Clock, all_in_turns, time_of
 from vidgen_async.errors import ClientStateError, ConfigurationError, ServiceError, TransportError
-from vidgen_async.events import Event, report
+from vidgen_async.events import Event, current_waits, report
 from vidgen_async.redaction.messages import is_plain_word
 from vidgen_async.service.status_rules import PollFailure
 from vidgen_async.types.limits import ONE_DAY
@@ -145,21 +146,22 @@ class Watcher:
             polling: With which API key the task is polled, and how often; of several intervals the shortest counts.
         """
         waiter = Waiter(task_id, timeout, self._make_hooks(on_update), self._without_own(polling))
-        until = self._join(waiter, first_poll_after)
-        try:
-            self._attach(task_id, waiter, accepted_at, first_poll_after)
-            end = await waiter.end
-        finally:
-            self._leave(waiter)
-            if waiter.hooks is not None:
-                await self._end_hooks(waiter, waiter.hooks, until)
-        if isinstance(end, LastState):
-            raise timeout_error(end, timeout)
-        if isinstance(end, Exception):
-            raise copy_error(end)
-        if end.status == "failed":
-            raise failed_error(end)
-        return end
+        with self._reporting(waiter):
+            until = self._join(waiter, first_poll_after)
+            try:
+                self._attach(task_id, waiter, accepted_at, first_poll_after)
+                end = await waiter.end
+            finally:
+                self._leave(waiter)
+                if waiter.hooks is not None:
+                    await self._end_hooks(waiter, waiter.hooks, until)
+            if isinstance(end, LastState):
+                raise timeout_error(end, timeout)
+            if isinstance(end, Exception):
+                raise copy_error(end)
+            if end.status == "failed":
+                raise failed_error(end)
+            return end
 
     async def watch(
         self,
@@ -178,15 +180,16 @@ class Watcher:
         change. The watch and its ``timeout`` begin with the first ``anext``; they end with the iterator's ``aclose``.
         """
         follower = Follower(task_id, timeout, self._make_hooks(on_update), self._without_own(polling))
-        until = self._join(follower, first_poll_after)
-        try:
-            self._attach(task_id, follower, accepted_at, first_poll_after)
-            while (task := await follower.next()) is not None:
-                yield task
-        finally:
-            self._leave(follower)
-            if follower.hooks is not None:
-                await self._end_hooks(follower, follower.hooks, until)
+        with self._reporting(follower):
+            until = self._join(follower, first_poll_after)
+            try:
+                self._attach(task_id, follower, accepted_at, first_poll_after)
+                while (task := await follower.next()) is not None:
+                    yield task
+            finally:
+                self._leave(follower)
+                if follower.hooks is not None:
+                    await self._end_hooks(follower, follower.hooks, until)
 
     async def as_completed(
         self,
@@ -214,24 +217,25 @@ class Watcher:
         gatherer = Gatherer(ids, timeout, self._make_hooks(on_update), self._without_own(polling))
         receipts = accepted_at or {}
         del task_ids, distinct, accepted_at  # they may be large, and need not live as long as the watch
-        until = self._join(gatherer, first_poll_after)
-        try:
-            for start in range(0, len(gatherer.ids), AT_ONCE):
-                for task_id in gatherer.ids[start : start + AT_ONCE]:
-                    self._attach(task_id, gatherer, receipts.get(task_id), first_poll_after)
-                await self._clock.sleep(0)
-            del receipts
-            for number in count(1):
-                outcome = await gatherer.next()
-                if outcome is None:
-                    break
-                yield outcome
-                if number % AT_ONCE == 0:  # the reader may never wait
+        with self._reporting(gatherer):
+            until = self._join(gatherer, first_poll_after)
+            try:
+                for start in range(0, len(gatherer.ids), AT_ONCE):
+                    for task_id in gatherer.ids[start : start + AT_ONCE]:
+                        self._attach(task_id, gatherer, receipts.get(task_id), first_poll_after)
                     await self._clock.sleep(0)
-        finally:
-            await all_in_turns(self._clock, chain(self._leaving(gatherer), gatherer.dropping()))
-            if gatherer.hooks is not None:
-                await self._end_hooks(gatherer, gatherer.hooks, until)
+                del receipts
+                for number in count(1):
+                    outcome = await gatherer.next()
+                    if outcome is None:
+                        break
+                    yield outcome
+                    if number % AT_ONCE == 0:  # the reader may never wait
+                        await self._clock.sleep(0)
+            finally:
+                await all_in_turns(self._clock, chain(self._leaving(gatherer), gatherer.dropping()))
+                if gatherer.hooks is not None:
+                    await self._end_hooks(gatherer, gatherer.hooks, until)
 
     @property
     def stats(self) -> WatcherStats:
@@ -292,6 +296,21 @@ class Watcher:
             return
         rest = None if until is None else max(until - self._clock.now(), _HOOK_GRACE)
         await hooks.aclose(self._clock, _HOOK_GRACE if self._is_closed else rest)
+
+    @contextmanager
+    def _reporting(self, listener: Listener) -> Iterator[None]:
+        """Report the start and the end of the call that made the listener."""
+        wait, ids = listener.wait_number, listener.ids
+        facts = {"wait": wait, "count": len(ids), "task_id": ids[0] if len(ids) == 1 else None}
+        self._report(logging.DEBUG, Event.WAIT_STARTED, "wait %(wait)d: started for %(count)d tasks", **facts)
+        error: str | None = None
+        try:
+            yield
+        except BaseException as failure:
+            error = None if isinstance(failure, GeneratorExit) else type(failure).__name__
+            raise
+        finally:
+            self._report(logging.DEBUG, Event.WAIT_ENDED, "wait %(wait)d: ended (%(error)s)", wait=wait, error=error)
 
     def _join(self, listener: Listener, first_poll_after: float) -> float | None:
         """Start the time limit of the listener, and return when it ends."""
@@ -442,6 +461,7 @@ class Watcher:
             self._report(logging.INFO, Event.WATCHER_RESUMED, message, seconds=seconds)
         is_task_needed = self._keeps(row)
         last = None if is_task_needed and row not in tasks.tasks else tasks.marks[row] or None
+        current_waits.set(lambda: (listener.wait_number for listener in tasks.listeners(row)))
         found: VideoTask | str | Exception | None
         with UserCode() as call:
             poll = tasks.polls.get(row, self._poll)
@@ -483,7 +503,7 @@ class Watcher:
         tasks, task_id = self._tasks, self._tasks.task_ids[row]
         self._note_state(row, task.status)
         if task.is_terminal:
-            self._report(logging.INFO, Event.TASK_ENDED, _STATE, task_id=task_id, state=task.status)
+            self._report(logging.INFO, Event.TASK_ENDED, _STATE, task_id=task_id, state=task.status, **_facts_of(task))
             tasks.tasks[row] = task
             if self._on_terminal is not None:
                 self._on_terminal(task_id, task)
@@ -560,6 +580,16 @@ def _notifying(listeners: Sequence[Listener], seen: LastState, end: VideoTask | 
         listener.ended(seen, end)
         if number % AT_ONCE == 0:
             yield
+
+
+def _facts_of(task: VideoTask) -> dict[str, object]:
+    """What is reported of a task that has ended, as far as it is known."""
+    facts: dict[str, object] = {} if task.points is None else {"points": task.points}
+    if task.model is not None and is_plain_word(task.model):
+        facts["model"] = task.model
+    if task.created_at is not None and task.updated_at is not None:
+        facts["seconds"] = (task.updated_at - task.created_at).total_seconds()
+    return facts
 
 
 def _show_state(status: str) -> str:
