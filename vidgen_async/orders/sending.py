@@ -38,7 +38,7 @@ from vidgen_async.errors import (
     ServiceError,
     TransportError,
 )
-from vidgen_async.events import Event, contain_hook, report
+from vidgen_async.events import Event, contain_hook, current_order, report
 from vidgen_async.journal.base import Journal, MustWait, OrderChanged
 from vidgen_async.orders.balances import Balances, end_readers
 from vidgen_async.orders.confirmation import Confirmation
@@ -54,13 +54,7 @@ from vidgen_async.orders.error_messages import (
     wrong_state,
 )
 from vidgen_async.orders.evidence import evidence_of_answer, evidence_without_answer
-from vidgen_async.orders.reports import (
-    report_duplicates,
-    report_found_uncertain,
-    report_outcome,
-    report_start,
-    report_wait,
-)
+from vidgen_async.orders.reports import report_duplicates, report_found_uncertain, report_outcome, report_wait
 from vidgen_async.orders.results import Results
 from vidgen_async.orders.settlement import Settlement
 from vidgen_async.redaction.known_values import KnownValues
@@ -333,7 +327,8 @@ class Sender:
 
     async def _run(self, create: Create, work: Coroutine[Any, Any, Receipt]) -> None:
         """Carry out the order, give its callers the receipt, and call their hooks."""
-        report_start(create.ref.order_id)
+        current_order.set(create.ref.order_id)
+        report(logger, logging.DEBUG, Event.ORDER_STARTED, "order %(order_id)r: started", order_id=create.ref.order_id)
         receipt = await work
         create.receipt.set_result(receipt)  # before the hooks: one of them may ask for this very order
         while create.hooks:
