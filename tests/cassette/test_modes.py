@@ -325,7 +325,7 @@ async def test_append_ends_its_search_when_all_equal_interactions_were_cancelled
 
 async def _fails_in_its_block(path: Path) -> None:
     async with client_on(RecordingTransport(in_turn(says({}), says({}, 404)), path)) as client:
-        await read(client._shared.transport, ask())
+        await read(client._view.shared.transport, ask())
         await client.videos.get("gone")
 
 
@@ -385,7 +385,7 @@ async def test_the_old_cassette_stays_until_the_new_one_is_complete(path):
 async def test_closing_while_an_exception_propagates_publishes_nothing_and_hides_no_exception(path):
     async def program() -> None:
         async with client_on(RecordingTransport(counting(), path)) as client:
-            await read(client._shared.transport, ask())
+            await read(client._view.shared.transport, ask())
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -399,7 +399,7 @@ async def test_a_cancelled_program_publishes_nothing(path):
 
     async def program() -> None:
         async with client_on(RecordingTransport(counting(), path)) as client:
-            await read(client._shared.transport, ask())
+            await read(client._view.shared.transport, ask())
             reached.set()
             await asyncio.Event().wait()
 
@@ -721,7 +721,7 @@ async def test_a_recording_that_cannot_be_written_loses_no_receipt(path, fill):
     transport = RecordingTransport(in_turn(says([]), says({"id": "task-1", "status": "queued"}, 202)), path)
     receipts = []
     async with client_on(transport) as client:
-        await client._shared.transport.send(ask())
+        await client._view.shared.transport.send(ask())
         fill(transport, after=1)
 
         receipt = await client.videos.create(**FIELDS, order_id="order-1", on_receipt=receipts.append, validate=False)

@@ -542,7 +542,7 @@ async def test_two_clients_record_two_cassettes_concurrently(tmp_path):
     async def program(name: str) -> int:
         async with client_on(RecordingTransport(counting(), tmp_path / f"{name}.json")) as client:
             for n in range(20):
-                await read(client._shared.transport, ask(f"/videos/{name}-{n}"))
+                await read(client._view.shared.transport, ask(f"/videos/{name}-{n}"))
                 await asyncio.sleep(0)
         return 20
 

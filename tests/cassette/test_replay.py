@@ -167,7 +167,7 @@ async def test_a_replay_stores_its_orders_in_memory_whatever_the_environment_nam
     await record(path, counting(), [ask()])
 
     async with client_on(ReplayTransport(path)) as client:
-        assert not client._shared.journal.durable
+        assert not client._view.shared.journal.durable
     async with client_on(ReplayTransport(path), journal=MemoryJournal()):
         pass
 

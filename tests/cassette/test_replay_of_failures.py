@@ -273,9 +273,9 @@ async def test_a_create_exceeds_the_time_limit_of_its_caller_in_virtual_time(pat
         raise AssertionError
 
     async def program(client: Client) -> tuple[object, ...]:
-        began = client._shared.clock.now()
+        began = client._view.shared.clock.now()
         ended = await create(client)
-        return *ended, client._shared.clock.now() - began
+        return *ended, client._view.shared.clock.now() - began
 
     live, played = await twice(path, Timed(FakeTransport(handle)), program, timeouts=Timeouts(create=90))
 
@@ -294,7 +294,7 @@ async def test_a_create_whose_response_never_ended_exceeds_its_time_limit_in_vir
     inner = Timed(FakeTransport(lambda _: _answer(BufferedResponse(202, pieces()))))
 
     async def program(client: Client) -> tuple[object, ...]:
-        return *(await create(client)), client._shared.clock.now()
+        return *(await create(client)), client._view.shared.clock.now()
 
     live, played = await twice(path, inner, program, timeouts=Timeouts(create=90))
 
@@ -341,7 +341,7 @@ async def test_reads_are_retried_in_a_replay_with_the_same_result(path):
 
     async def program(client: Client) -> tuple[str, bool]:
         found = await client.videos.get("task-1")
-        return found.status, 1.0 < client._shared.clock.now() < 20
+        return found.status, 1.0 < client._view.shared.clock.now() < 20
 
     assert await twice(path, inner, program) == (("completed", True), ("completed", True))
     assert len(interactions_of(path)) == 4
@@ -371,7 +371,7 @@ async def _by_wait_for(_: Client, work: Awaitable[object]) -> object:
 
 async def _by_a_cancel(client: Client, work: Awaitable[object]) -> object:
     reading = asyncio.ensure_future(work)
-    await client._shared.clock.sleep(5)
+    await client._view.shared.clock.sleep(5)
     reading.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await reading
@@ -386,7 +386,7 @@ async def test_a_read_whose_caller_was_cancelled_waits_for_its_cancellation(path
     async def program(client: Client) -> tuple[object, ...]:
         with pytest.raises(TimeoutError):
             await limit(client, client.videos.get("task-1"))
-        later = client._shared.clock.now()
+        later = client._view.shared.clock.now()
         return (await client.videos.get("task-1")).status, later
 
     live, played = await twice(path, inner, program)
@@ -403,7 +403,7 @@ async def test_a_wait_that_ended_during_a_poll_ends_there_in_a_replay(path):
     async def program(client: Client) -> tuple[str, float]:
         with pytest.raises(WaitTimeoutError) as caught:
             await client.videos.wait("task-1", timeout=100)
-        return caught.value.task.status, client._shared.clock.now()
+        return caught.value.task.status, client._view.shared.clock.now()
 
     live, played = await twice(path, inner, program)
 
@@ -505,7 +505,7 @@ async def test_a_create_without_a_connection_has_as_many_attempts_in_a_replay(pa
         raise ConnectError(message, delivery=Delivery.NOT_SENT, phase=Phase.CONNECT, op=request.op)
 
     async def program(client: Client) -> tuple[object, ...]:
-        return *(await create(client)), client._shared.clock.now() > 0
+        return *(await create(client)), client._view.shared.clock.now() > 0
 
     inner = Timed(FakeTransport(lambda _: _answer(says({})), on_connect=refuse))
     live, played = await twice(path, inner, program)

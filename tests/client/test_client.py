@@ -230,8 +230,8 @@ async def test_the_clock_of_the_transport_is_used_unless_another_is_given():
     clock = VirtualClock()
     transport = FakeTransport(None)
     transport.clock = clock
-    assert Client("key", base_url=BASE, transport=transport)._shared.clock is clock
-    assert fake_client(clock=clock)._shared.clock is clock
+    assert Client("key", base_url=BASE, transport=transport)._view.shared.clock is clock
+    assert fake_client(clock=clock)._view.shared.clock is clock
 
 
 async def test_the_environment_names_the_namespace(monkeypatch, service):

@@ -10,9 +10,8 @@ from yarl import URL
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import NotFoundError
 from vidgen_async.journal import Journal, MemoryJournal
-from vidgen_async.orders import KEY_LIFETIME, Orders, Sender
-from vidgen_async.orders.confirmation import Confirmation
-from vidgen_async.orders.orders import Lifetime
+from vidgen_async.orders import KEY_LIFETIME, Orders, Sender, Shared
+from vidgen_async.orders.balances import Balances
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.transports import BufferedResponse, FakeTransport, Transport
 from vidgen_async.types.http import Request, Timeouts, make_headers
@@ -113,32 +112,23 @@ def make_orders(service, journal, clock):
         key_lifetime: float = KEY_LIFETIME,
         get_task: Callable[[str], Awaitable[VideoTask]] | None = None,
     ) -> Orders:
-        endpoints = Endpoints(
-            URL("https://h/openapi/v1"), "key-never-shown", Timeouts(connect=10, read=60, create=create_timeout)
-        )
-        kept = journal if on is None else on
-        pacing = pacing or Pacing()
-        sender = Sender(
-            transport or service.transport,
-            endpoints,
-            kept,
-            clock,
-            pacing=pacing,
-            confirmation=Confirmation(journal=kept, clock=clock, get_task=get_task or service.get_task),
+        shared = Shared(
+            transport=transport or service.transport,
+            journal=journal if on is None else on,
+            clock=clock,
+            base_url=URL("https://h/openapi/v1"),
+            check_usable=lambda: None,
+            pacing=pacing or Pacing(),
             namespace="word",
-            known=("key-never-shown",),
-        )
-        return Orders(
-            sender,
-            kept,
-            clock,
-            service=endpoints.origin,
-            account="default",
-            check_usable=Lifetime().check,
-            get_task=get_task or service.get_task,
-            check=check,
             key_lifetime=key_lifetime,
+            known_secrets=("key-never-shown",),
         )
+        timeouts = Timeouts(connect=10, read=60, create=create_timeout)
+        endpoints = Endpoints(shared.base_url, "key-never-shown", timeouts)
+        balances = Balances(None, shared.journal, clock, shared.balance_readers)
+        get_task = get_task or service.get_task
+        sender = Sender(shared, endpoints, balances, get_task)
+        return Orders(shared, sender, account="default", get_task=get_task, check=check)
 
     return make
 

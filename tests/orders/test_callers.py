@@ -7,8 +7,8 @@ import warnings
 import pytest
 
 from tests.orders.conftest import accepted, refused
+from vidgen_async.client.views import Lifetime
 from vidgen_async.errors import ClientStateError, NotSentError, RejectedError, UncertainCreateError
-from vidgen_async.orders.orders import Lifetime
 from vidgen_async.transports import FakeTransport
 from vidgen_async.types.http import Delivery
 from vidgen_async.types.limits import Pacing

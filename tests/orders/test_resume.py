@@ -14,7 +14,7 @@ from vidgen_async.errors import (
     RejectedError,
     UncertainCreateError,
 )
-from vidgen_async.service.request_body import create_body
+from vidgen_async.service.endpoints import create_body
 from vidgen_async.types.orders import Order, OrderRef, OrderState
 from vidgen_async.types.resources import VideoRequest
 
@@ -73,7 +73,7 @@ async def test_a_send_under_way_is_joined(orders, service):
 
 
 async def _later(orders):
-    while await orders.find("o") is None:  # noqa: ASYNC110 - nothing says when an order is on record
+    while await orders.find("o") is None:  # noqa: ASYNC110 - nothing reports when an order is stored
         await asyncio.sleep(0)
     return await orders.resume("o")
 

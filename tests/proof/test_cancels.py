@@ -37,7 +37,7 @@ from tests.proof.processes import on_each_journal
 from vidgen_async import Client, NotSentError, UncertainCreateError
 from vidgen_async.journal.opening import journal_from
 from vidgen_async.sandbox import Fault, Sandbox
-from vidgen_async.service.request_body import create_body
+from vidgen_async.service.endpoints import create_body
 from vidgen_async.types.http import Timeouts
 from vidgen_async.types.orders import Order, OrderRef, OrderState, idempotency_key
 from vidgen_async.types.resources import Receipt, VideoRequest

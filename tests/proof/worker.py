@@ -22,7 +22,7 @@ from vidgen_async.errors import ReceiptNotStoredError
 from vidgen_async.journal import PostgresJournal
 from vidgen_async.journal.postgres import connections
 from vidgen_async.orders import orders as orders_module
-from vidgen_async.service import request_body
+from vidgen_async.service import endpoints
 
 MODEL = "gen-2.0"
 
@@ -140,12 +140,12 @@ async def work(wanted: dict[str, Any]) -> None:
 
 def upgrade() -> None:
     """From now on this is another version of the SDK, which writes another body for the same request."""
-    before = request_body.create_body
+    before = endpoints.create_body
 
     def create_body(request: Any) -> bytes:
         return json.dumps(json.loads(before(request)) | {"version": 2}, indent=1).encode()
 
-    request_body.create_body = orders_module.create_body = create_body
+    endpoints.create_body = orders_module.create_body = create_body
 
 
 def main() -> None:

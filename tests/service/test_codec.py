@@ -12,8 +12,8 @@ from yarl import URL
 from vidgen_async import errors
 from vidgen_async.errors import InvalidRequestError, UnexpectedResponseError
 from vidgen_async.service.codec import Answer, read_account, read_asset, read_catalog, read_created_id, read_task
+from vidgen_async.service.endpoints import create_body
 from vidgen_async.service.error_responses import describe_outcome, rejected_error, service_error
-from vidgen_async.service.request_body import create_body
 from vidgen_async.types.http import make_headers
 from vidgen_async.types.orders import AttemptOutcome
 from vidgen_async.types.resources import VideoRequest

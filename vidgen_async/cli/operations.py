@@ -42,8 +42,7 @@ from vidgen_async.media.download import check_target
 from vidgen_async.orders import KEY_LIFETIME
 from vidgen_async.orders.error_messages import check_age, check_attempt, check_reason, uncertain, wrong_state
 from vidgen_async.service.catalog import RequestCheck
-from vidgen_async.service.endpoints import checked_task_id
-from vidgen_async.service.request_body import read_request
+from vidgen_async.service.endpoints import checked_task_id, read_request
 from vidgen_async.service.validation import refuse
 from vidgen_async.types.orders import SENDABLE, Order, OrderState
 from vidgen_async.types.resources import CatalogModel, Receipt, TaskLike, VideoTask

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from vidgen_async.cli.terminal.formatting import age, moment
 from vidgen_async.cli.terminal.result_output import Facts, Table, facts_of
-from vidgen_async.service.request_body import read_request
+from vidgen_async.service.endpoints import read_request
 from vidgen_async.types.orders import (
     CLOCK_SET_BACK,
     DEADLINE_PASSED,

@@ -10,7 +10,7 @@ from attrs import evolve
 from yarl import URL
 
 from vidgen_async.errors import InvalidRequestError
-from vidgen_async.service.request_body import why_not_json
+from vidgen_async.service.endpoints import why_not_json
 from vidgen_async.service.validation.references import is_placeholder, problem_of_url
 from vidgen_async.service.validation.value_repr import show_value
 from vidgen_async.types.resources import RATIOS, Catalog, CatalogModel, VideoRequest
