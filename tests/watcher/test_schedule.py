@@ -17,7 +17,7 @@ def drive(schedule: Schedule, start: float, end: float) -> list[tuple[float, int
     polls = []
     now = start
     while now <= end:
-        while (item := take(schedule, now)) is not None:
+        while (item := schedule.take(now)) is not None:
             polls.append((now, item))
             schedule.reschedule(item, now)
         wake = schedule.wake_at()
@@ -25,10 +25,6 @@ def drive(schedule: Schedule, start: float, end: float) -> list[tuple[float, int
             break
         now = max(wake, now + 1e-6)
     return polls
-
-
-def take(schedule: Schedule, now: float) -> int | None:
-    return schedule.take(now, len(schedule._dues))
 
 
 def make_schedule(count: int, *, interval: float = 60.0) -> Schedule:
@@ -168,14 +164,14 @@ def test_the_next_poll_is_one_interval_after_the_start_of_the_last() -> None:
     item = 0
     schedule.add(item, 10.0)
 
-    assert take(schedule, 10.0) == item
-    assert take(schedule, 10.0) is None  # it is being polled
+    assert schedule.take(10.0) == item
+    assert schedule.take(10.0) is None  # it is being polled
     assert schedule.wake_at() is None
     schedule.reschedule(item, 25.0)  # the poll took 15 s
 
     assert schedule.wake_at() == 70.0
-    assert take(schedule, 69.999) is None
-    assert take(schedule, 70.0) == item
+    assert schedule.take(69.999) is None
+    assert schedule.take(70.0) == item
 
 
 def test_no_poll_is_earlier_because_of_a_rounding_error() -> None:
@@ -190,12 +186,12 @@ def test_no_poll_is_earlier_because_of_a_rounding_error() -> None:
         item = 0
         schedule.add(item, start)
         now = start
-        while take(schedule, now) is None:
+        while schedule.take(now) is None:
             now = max(schedule.wake_at() or 0.0, math.nextafter(now, math.inf))
         begun = now
         schedule.reschedule(item, now)
         now = schedule.wake_at() or 0.0
-        while take(schedule, now) is None:
+        while schedule.take(now) is None:
             now = math.nextafter(now, math.inf)
         assert now - begun >= interval
 
@@ -205,15 +201,15 @@ def test_an_item_whose_poll_takes_longer_than_the_interval_is_due_at_its_end_and
     slow, other = 0, 1
     schedule.add(slow, 0.0)
     schedule.add(other, 0.0)
-    take(schedule, 0.0)
-    take(schedule, 0.0)
+    schedule.take(0.0)
+    schedule.take(0.0)
     schedule.reschedule(other, 0.0)
-    assert take(schedule, 60.0) == other
+    assert schedule.take(60.0) == other
     schedule.reschedule(other, 60.0)
 
     schedule.reschedule(slow, 90.0)
 
-    assert take(schedule, 90.0) == slow
+    assert schedule.take(90.0) == slow
     assert schedule.wake_at() == 120.0
     assert schedule.lateness.most == 0.0
 
@@ -223,16 +219,16 @@ def test_such_an_item_shifts_no_other_in_a_pause_either() -> None:
     slow, other = 0, 1
     schedule.add(slow, 0.0)
     schedule.add(other, 0.0)
-    take(schedule, 0.0)
-    take(schedule, 0.0)
+    schedule.take(0.0)
+    schedule.take(0.0)
     schedule.reschedule(other, 0.0)
-    take(schedule, 60.0)
+    schedule.take(60.0)
     schedule.reschedule(other, 60.0)
     schedule.pause(90.0, 100.0)
 
     schedule.reschedule(slow, 100.0)
 
-    assert take(schedule, 190.0) == slow
+    assert schedule.take(190.0) == slow
     assert schedule.wake_at() == 220.0
     assert schedule.lateness.most == 0.0
 
@@ -242,7 +238,7 @@ def test_soon_is_five_seconds_or_the_interval_if_that_is_shorter() -> None:
         schedule = Schedule(interval, first_polls=1)
         item = 0
         schedule.add(item, 0.0)
-        take(schedule, 0.0)
+        schedule.take(0.0)
         schedule.reschedule(item, 0.0, soon=True)
         assert schedule.wake_at() == expected
 
@@ -254,7 +250,7 @@ def test_a_pause_shifts_all_polls_by_its_length() -> None:
     before = [moment for moment, _ in drive(schedule, 0.0, 59.9)]
 
     assert schedule.pause(60.0, 30.0)
-    assert take(schedule, 89.9) is None
+    assert schedule.take(89.9) is None
     after = [moment for moment, _ in drive(schedule, 90.0, 149.9)]
 
     assert after == pytest.approx([moment + 90.0 for moment in before], abs=0.01)
@@ -269,7 +265,7 @@ def test_pauses_overlap_and_are_limited() -> None:
     assert not schedule.pause(10.0, 5.0)
     assert schedule.pause(20.0, 30.0)
     assert schedule.paused_until == 50.0
-    assert take(schedule, 50.0) is not None
+    assert schedule.take(50.0) is not None
 
     assert not schedule.pause(100.0, 0.0)
     assert not schedule.pause(100.0, -5.0)
@@ -284,7 +280,7 @@ def test_an_item_added_during_a_pause_is_due_at_its_end_and_shifts_no_other() ->
     schedule.add(item, 50.0)
 
     assert schedule.wake_at() == 100.0
-    assert take(schedule, 100.0) == item
+    assert schedule.take(100.0) == item
     assert schedule.lateness_last == 0.0
 
 
@@ -331,12 +327,12 @@ def test_a_new_item_does_not_wait_for_late_ones() -> None:
     schedule = make_schedule(6_000)
     schedule._first_polls = 1
     drive(schedule, 0.0, 59.99)
-    take(schedule, 90.0)
+    schedule.take(90.0)
 
     schedule.add(6_000, 90.0)
     schedule.add(6_001, 90.0)
 
-    assert 6_000 in {take(schedule, 90.0) for _ in range(2)}
+    assert 6_000 in {schedule.take(90.0) for _ in range(2)}
     assert 6_001 not in {item for _, item in drive(schedule, 90.0, 91.0)}
 
 
@@ -361,7 +357,7 @@ def test_a_stream_of_items_that_end_after_few_polls_delays_no_poll_for_long() ->
         left[len(left)] = 2
         schedule.add(len(left) - 1, now)
         items = sum(map(bool, left.values())) if now % 1.0 == 0.0 else items
-        while (item := schedule.take(now, items)) is not None:
+        while (item := schedule.take(now)) is not None:
             left[item] -= 1
             if left[item]:
                 schedule.reschedule(item, now)
@@ -409,7 +405,7 @@ def test_with_too_little_capacity_the_interval_of_all_items_is_longer_by_the_sam
 
     now = 0.0
     while now < 1_000.0:  # 5 polls per second, of 10
-        item = take(schedule, now)
+        item = schedule.take(now)
         if item is not None:
             starts.setdefault(item, []).append(now)
             schedule.reschedule(item, now)
@@ -433,7 +429,7 @@ def test_lateness_quantiles() -> None:
     for item in range(3):
         schedule.add(item, 0.0)
     for late in (0.01, 0.02, 0.03):
-        take(schedule, late)
+        schedule.take(late)
     assert schedule.lateness.quantiles(0.03, 0.5, 1.0) == pytest.approx((0.02, 0.03), rel=0.1)
 
 

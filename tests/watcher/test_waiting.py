@@ -114,7 +114,7 @@ class TestShared:
         await clock.sleep(100.0)
         with pytest.raises(WaitTimeoutError):
             await watcher.wait("another", timeout=1.0)
-        assert list(watcher._left) == ["another"]
+        assert [watcher._task_ids[row] for row in watcher._left] == ["another"]
 
 
 class TestLeaving:
