@@ -179,26 +179,55 @@ async def test_a_close_that_is_cancelled_leaves_nothing_running(make_orders, clo
     assert {task.get_name() for task in asyncio.all_tasks() - before} <= {"virtual clock"}
 
 
-async def test_an_outcome_that_can_never_be_written_keeps_no_other_from_it(make_orders, service, clock):
-    class OneDamaged(MemoryJournal):
-        is_locked = True
+class Damaged(MemoryJournal):
+    """Fails to settle until it is repaired, and the order "damaged" for ever."""
+
+    is_locked = True
+
+    async def settle(self, ref, n, evidence):
+        if self.is_locked or ref.order_id == "damaged":
+            message = "no"
+            raise JournalError(message)
+        return await super().settle(ref, n, evidence)
+
+
+async def create_unwritten(orders, service, *order_ids):
+    """Accept these orders, and fail to store that."""
+    service.answers(*(lambda n=n: accepted(f"task-{n}") for n in range(len(order_ids))))
+    creates = (orders.create(REQUEST, order_id=order_id) for order_id in order_ids)
+    results = await asyncio.gather(*creates, return_exceptions=True)
+    assert [type(result) for result in results] == [ReceiptNotStoredError] * len(order_ids)
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+async def test_an_outcome_that_can_never_be_written_prevents_no_other_one(
+    make_orders, service, clock, caplog, is_closed
+):
+    orders = make_orders(on=(journal := Damaged()))
+    await create_unwritten(orders, service, "damaged", "o")
+    journal.is_locked = False
+    caplog.clear()
+    await (orders.aclose() if is_closed else clock.sleep(120))
+    assert (await make_orders(on=journal).get("o")).state is OrderState.ACCEPTED
+    failures = [record.order_id for record in caplog.records if record.event_name == "order.write_failed"]
+    assert failures == ["damaged"] * is_closed
+
+
+async def test_a_close_stops_writing_when_writes_take_long_to_fail(make_orders, service, clock, caplog):
+    class Slow(Damaged):
+        seconds = 0.0
 
         async def settle(self, ref, n, evidence):
-            if self.is_locked or ref.order_id == "damaged":
-                message = "no"
-                raise JournalError(message)
+            await clock.sleep(self.seconds)
             return await super().settle(ref, n, evidence)
 
-    service.answers(lambda: accepted("task-1"), lambda: accepted("task-2"))
-    journal = OneDamaged()
-    orders = make_orders(on=journal)
-    results = await asyncio.gather(
-        *(orders.create(REQUEST, order_id=order_id) for order_id in ("damaged", "o")), return_exceptions=True
-    )
-    assert [type(result) for result in results] == [ReceiptNotStoredError] * 2
-    journal.is_locked = False
-    await clock.sleep(120)
-    assert (await make_orders(on=journal).get("o")).state is OrderState.ACCEPTED
+    orders = make_orders(on=(journal := Slow()))
+    await create_unwritten(orders, service, "a", "b", "c")
+    journal.seconds, began_at = 30.0, clock.now()
+    caplog.clear()
+    await orders.aclose()
+    assert clock.now() - began_at == 30.0
+    assert [record.order_id for record in caplog.records if record.event_name == "order.write_failed"] == [*"abc"]
 
 
 async def test_what_a_journal_of_ones_own_says_shows_no_key_in_the_log(make_orders, clock, caplog):

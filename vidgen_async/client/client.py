@@ -159,7 +159,7 @@ class Client:
         store = _journal(journal, transport, base)
         clock = clock or transport.clock or LoopClock()
         word = namespace or os.environ.get("VIDGEN_NAMESPACE") or None
-        settlement = Settlement(store, clock, (keys,) if isinstance(keys, str) else ())
+        settlement = Settlement(store, clock, str(base.origin()), (keys,) if isinstance(keys, str) else ())
         self._shared = shared = Shared(
             transport=transport,
             journal=store,
@@ -176,7 +176,7 @@ class Client:
                 and not (transport.is_replay or transport.is_recording)
                 and not is_on_this_machine(base),
             ),
-            results=Results(store, clock, str(base.origin()), settlement.describe),
+            results=Results(clock, settlement),
             pacing=pacing or Pacing(),
             key_lifetime=_checked_lifetime(key_lifetime),
             terminal_states=checked_states(terminal_states),

@@ -107,9 +107,7 @@ def make_context(
     """What the resources of a client share."""
     read_balance = partial(reads.once, endpoints.get_account(), read_account)
     # A cassette holds the requests of the caller, and nothing else.
-    balances = Balances(
-        None if shared.is_on_cassette else read_balance, shared.journal, shared.clock, shared.under_way.balance_readers
-    )
+    balances = Balances(None if shared.is_on_cassette else read_balance, shared.clock, shared.under_way.settlement)
     return ClientContext(
         lifetime=shared.lifetime,
         endpoints=endpoints,

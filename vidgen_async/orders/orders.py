@@ -114,8 +114,8 @@ class Orders:
     ) -> None:
         self._sender = sender
         self._settlement = sender.settlement
-        self.results = results or Results(journal, clock, service, sender.settlement.describe)
-        """Records in the journal how tasks ended."""
+        self.results = results or Results(clock, sender.settlement)
+        """Decides which ends of tasks are recorded in the journal."""
         self._journal = journal
         self._clock = clock
         self._service = service
@@ -434,10 +434,7 @@ class Orders:
     async def aclose(self, grace: float = 5.0) -> None:
         """Wait up to ``grace`` seconds for the orders under way. Those without an answer by then stay *sending* in the
         journal, and their callers get an UncertainCreateError."""
-        try:
-            await self._sender.aclose(grace)
-        finally:
-            await self.results.aclose()
+        await self._sender.aclose(grace)
 
     def _ref(self, order_id: str) -> OrderRef:
         check_order_id(order_id)

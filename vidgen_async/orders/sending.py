@@ -39,7 +39,7 @@ from vidgen_async.errors import (
 )
 from vidgen_async.events import Event, contain_hook, report
 from vidgen_async.journal.base import Journal, MustWait, OrderChanged
-from vidgen_async.orders.balances import Balances, end_readers
+from vidgen_async.orders.balances import Balances
 from vidgen_async.orders.confirmation import Confirmation
 from vidgen_async.orders.error_messages import (
     check_attempt,
@@ -212,7 +212,6 @@ class OrdersUnderWay:
     """By account."""
     upload_locks: WeakValueDictionary[OrderRef, asyncio.Lock] = Factory(WeakValueDictionary)
     """Held while the local images of an order are uploaded."""
-    balance_readers: set[asyncio.Task[None]] = Factory(set)
     hiding_lock: asyncio.Lock = Factory(asyncio.Lock)
     has_answer: bool = False
     """Whether a create was answered with a JSON object, which is the form of the service's own answers."""
@@ -252,10 +251,12 @@ class Sender:
         self._pacing = pacing
         self._confirmation = confirmation
         if under_way is None:
-            under_way = OrdersUnderWay(settlement=Settlement(journal, clock, known), namespace=namespace)
+            under_way = OrdersUnderWay(
+                settlement=Settlement(journal, clock, endpoints.origin, known), namespace=namespace
+            )
         self.under_way = under_way
         self.settlement = under_way.settlement
-        self._balances = balances or Balances(None, journal, clock, under_way.balance_readers)
+        self._balances = balances or Balances(None, clock, under_way.settlement)
         self._known = known
         self._time_limit = endpoints.timeouts.create
 
@@ -704,10 +705,7 @@ class Sender:
             if workers:
                 await self._finish(workers, grace)
         finally:
-            try:
-                await self.settlement.aclose()
-            finally:
-                await end_readers(self.under_way.balance_readers, self._clock, grace)
+            await self.settlement.aclose(grace)
 
     async def _finish(self, workers: "list[asyncio.Task[None]]", grace: float) -> None:
         try:
