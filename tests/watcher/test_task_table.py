@@ -2,25 +2,23 @@
 
 import asyncio
 import gc
-from collections.abc import Callable
 from contextlib import aclosing, suppress
 
 import pytest
 
-from vidgen_async.clock import VirtualClock
 from vidgen_async.types.resources import VideoTask
-from vidgen_async.watcher import Outcome, Watcher, listeners
+from vidgen_async.watcher import Outcome, listeners
 
-from .conftest import FakeService, settle
+from .conftest import settle
 
 
 class TestReuse:
     async def test_a_response_that_arrives_after_its_row_has_another_task_is_ignored(
-        self, make_watcher: Callable[..., Watcher], service: FakeService, clock: VirtualClock
-    ) -> None:
+        self, make_watcher, service, clock
+    ):
         late: asyncio.Future[VideoTask] = asyncio.get_running_loop().create_future()
 
-        async def stubborn() -> VideoTask:
+        async def stubborn():
             while True:
                 with suppress(asyncio.CancelledError):
                     return await asyncio.shield(late)
@@ -51,9 +49,7 @@ class TestReuse:
         assert (await new).id == "new"
         assert (await kept).id == "kept"
 
-    async def test_tasks_that_are_watched_one_after_the_other_share_rows(
-        self, make_watcher: Callable[..., Watcher], service: FakeService
-    ) -> None:
+    async def test_tasks_that_are_watched_one_after_the_other_share_rows(self, make_watcher, service):
         service.default = "completed"
         watcher = make_watcher()
 
@@ -65,9 +61,7 @@ class TestReuse:
 
 
 @pytest.mark.slow
-async def test_watched_tasks_are_no_objects_for_the_garbage_collector(
-    make_watcher: Callable[..., Watcher], service: FakeService, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_watched_tasks_are_no_objects_for_the_garbage_collector(make_watcher, service, clock, monkeypatch):
     count = 1_000
     monkeypatch.setattr(listeners, "MOST_KEPT", count // 2)  # more tasks than a gatherer stores
     watcher = make_watcher(concurrency=4)  # pollers are objects
@@ -89,13 +83,13 @@ async def test_watched_tasks_are_no_objects_for_the_garbage_collector(
     assert grown < count / 4
 
 
-async def _leave(waiter: "asyncio.Future[VideoTask]") -> None:
+async def _leave(waiter):
     await settle()
     waiter.cancel()
     await asyncio.gather(waiter, return_exceptions=True)
 
 
-def _row(watcher: Watcher, task_id: str) -> int:
+def _row(watcher, task_id):
     row = watcher._rows.get(task_id)
     assert row is not None
     return row
