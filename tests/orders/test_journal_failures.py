@@ -2,7 +2,6 @@
 
 import asyncio
 import pickle
-from datetime import UTC, datetime
 
 import pytest
 
@@ -14,10 +13,10 @@ from vidgen_async.errors import (
     RejectedError,
     UncertainCreateError,
 )
-from vidgen_async.journal import Journal, MemoryJournal
+from vidgen_async.journal import MemoryJournal
 from vidgen_async.transports import BufferedResponse
 from vidgen_async.types.limits import Turn
-from vidgen_async.types.orders import AttemptOutcome, Evidence, OrderRef, OrderState
+from vidgen_async.types.orders import OrderState
 from vidgen_async.types.resources import VideoRequest, VideoTask
 
 REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
@@ -320,34 +319,8 @@ async def test_a_task_that_is_the_receipt_of_two_orders_is_reported(make_orders,
     assert (told.order_id, told.other_order_id, told.task_id) == ("p", "o", "task-1")
 
 
-async def test_an_operation_on_an_unknown_order_is_a_journal_error():
-    ref = OrderRef(service="https://h", account="a", order_id="nobody's")
-    evidence = Evidence(outcome=AttemptOutcome.UNCERTAIN, at=datetime.now(UTC))
-    with pytest.raises(JournalError, match="nobody's"):
-        await MemoryJournal().settle(ref, 1, evidence)
-
-
-def test_the_memory_journal_is_a_journal_that_does_not_last():
-    journal: Journal = MemoryJournal()
-    assert journal.durable is False
-
-
-async def test_a_namespace_is_kept_for_ever():
-    journal = MemoryJournal()
-    assert [await journal.namespace(word) for word in ("first", "second")] == ["first", "first"]
-
-
-async def test_accounts_on_one_journal_do_not_see_each_other(make_orders, service, journal):
-    orders = make_orders()
-    await orders.create(REQUEST, order_id="o")
-    assert await journal.list("https://h", "another", datetime.now(UTC)) == []
-
-
 async def test_a_worker_that_somebody_else_cancels_leaves_no_caller_hanging(make_orders, service, clock):
-    async def hang(_):
-        await asyncio.Event().wait()
-
-    service.script[:] = [hang]
+    service.hangs()
     orders = make_orders()
     caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
     with clock.hold():
@@ -357,29 +330,6 @@ async def test_a_worker_that_somebody_else_cancels_leaves_no_caller_hanging(make
         (result,) = await asyncio.gather(caller, return_exceptions=True)
     assert "may exist" in str(result)
     assert accepted().status == 202
-
-
-class Slow(MemoryJournal):
-    """Takes its time to settle."""
-
-    def __init__(self, clock) -> None:
-        super().__init__()
-        self.clock = clock
-
-    async def settle(self, ref, n, evidence):
-        await self.clock.sleep(5)
-        return await super().settle(ref, n, evidence)
-
-
-async def test_a_receipt_in_hand_is_written_and_told_although_the_client_is_closed_meanwhile(make_orders, clock):
-    orders = make_orders(on=(journal := Slow(clock)))
-    caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
-    await clock.sleep(1)
-
-    await orders.aclose(grace=0.1)
-
-    assert (await caller).task_id == "task-1"
-    assert (await make_orders(on=journal).get("o")).state is OrderState.ACCEPTED
 
 
 async def test_a_hook_that_is_cancelled_takes_no_other_hook_along(make_orders):
@@ -407,10 +357,7 @@ async def test_a_close_still_ends_when_the_journal_cannot_be_asked(make_orders, 
                 raise JournalError(message)
             return await super().get(ref, now)
 
-    async def hang(_):
-        await asyncio.Event().wait()
-
-    service.script[:] = [hang]
+    service.hangs()
     orders = make_orders(on=(journal := Silent()))
     caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
     await clock.sleep(1)
@@ -418,19 +365,6 @@ async def test_a_close_still_ends_when_the_journal_cannot_be_asked(make_orders, 
     await orders.aclose(grace=0.1)
     with pytest.raises(UncertainCreateError):
         await caller
-
-
-async def test_a_send_that_is_cancelled_twice_still_writes_what_it_knows(make_orders, clock):
-    orders = make_orders(on=(journal := Slow(clock)))
-    caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
-    await clock.sleep(1)
-    worker = next(worker for worker in asyncio.all_tasks() if worker.get_name() == "order o")
-    worker.cancel()
-    await clock.sleep(1)
-    worker.cancel()
-    await clock.sleep(10)
-    assert (await make_orders(on=journal).get("o")).state is OrderState.ACCEPTED
-    await asyncio.gather(caller, return_exceptions=True)
 
 
 async def test_an_answer_that_came_whole_is_written_although_the_client_is_closed_before_the_connection_is(
