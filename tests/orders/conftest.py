@@ -12,8 +12,11 @@ from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import NotFoundError
 from vidgen_async.journal import Journal, MemoryJournal
 from vidgen_async.orders import KEY_LIFETIME, Orders, Sender
+from vidgen_async.orders.balances import Balances
 from vidgen_async.orders.confirmation import Confirmation
 from vidgen_async.orders.orders import Lifetime
+from vidgen_async.orders.sending import OrdersUnderWay
+from vidgen_async.orders.settlement import Settlement
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.transports import BufferedResponse, FakeTransport, Transport
 from vidgen_async.types.http import Request, Timeouts, make_headers
@@ -130,16 +133,17 @@ def make_orders(service, journal, clock):
             URL("https://h/openapi/v1"), "key-never-shown", Timeouts(connect=10, read=60, create=create_timeout)
         )
         kept = journal if on is None else on
-        pacing = pacing or Pacing()
+        settlement = Settlement(kept, clock, endpoints.origin, ("key-never-shown",))
         sender = Sender(
             transport or service.transport,
             endpoints,
             kept,
             clock,
-            pacing=pacing,
+            pacing=pacing or Pacing(),
             confirmation=Confirmation(journal=kept, clock=clock, get_task=get_task or service.get_task),
-            namespace="word",
+            balances=Balances(None, clock, settlement),
             known=("key-never-shown",),
+            under_way=OrdersUnderWay(settlement=settlement, namespace="word"),
         )
         return Orders(
             sender,

@@ -12,8 +12,11 @@ from vidgen_async.clock import Clock
 from vidgen_async.errors import ConnectionLostError, NotFoundError
 from vidgen_async.journal import Journal
 from vidgen_async.orders import Orders, Sender
+from vidgen_async.orders.balances import Balances
 from vidgen_async.orders.confirmation import Confirmation
 from vidgen_async.orders.orders import Lifetime
+from vidgen_async.orders.sending import OrdersUnderWay
+from vidgen_async.orders.settlement import Settlement
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.transports import BufferedResponse, FakeTransport
 from vidgen_async.types.http import Request, Timeouts
@@ -71,7 +74,7 @@ class Service:
     def client(self, journal: Journal, clock: Clock) -> Orders:
         """The orders of one more client."""
         endpoints = Endpoints(URL("https://h/openapi/v1"), "key-never-shown", Timeouts(create=120.0))
-        confirmation = Confirmation(journal=journal, clock=clock, get_task=self.get_task)
+        settlement = Settlement(journal, clock, endpoints.origin)
         return Orders(
             Sender(
                 self.transport(),
@@ -79,8 +82,10 @@ class Service:
                 journal,
                 clock,
                 pacing=Pacing(),
-                confirmation=confirmation,
-                namespace="word",
+                confirmation=Confirmation(journal=journal, clock=clock, get_task=self.get_task),
+                balances=Balances(None, clock, settlement),
+                known=(),
+                under_way=OrdersUnderWay(settlement=settlement, namespace="word"),
             ),
             journal,
             clock,

@@ -24,7 +24,7 @@ from http import HTTPStatus
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
-from attrs import Factory, evolve, frozen, mutable
+from attrs import Factory, evolve, field, frozen, mutable
 
 from vidgen_async.clock import Clock, backoff, in_turns, wait_for_end, within
 from vidgen_async.errors import (
@@ -207,6 +207,7 @@ class OrdersUnderWay:
 
     settlement: Settlement
     namespace: str | None
+    """From which, with account and order id, each Idempotency-Key is derived; None: the journal's own."""
     creates: dict[OrderRef, Create] = Factory(dict)
     slots: WeakValueDictionary[str, AccountSlots] = Factory(WeakValueDictionary)
     """By account."""
@@ -219,46 +220,30 @@ class OrdersUnderWay:
     """Orders are kept in memory, which nobody asked for, and can be charged; False once that was warned about."""
 
 
+@frozen(eq=False)
 class Sender:
-    """Carries out the orders that are sent with one API key.
+    """Carries out the orders that are sent with one API key."""
 
-    Args:
-        confirmation: Looks for the receipt of a create whose answer did not name the task where it should.
-        namespace: The string from which, with account and order id, each Idempotency-Key is derived; None: the
-            journal's own.
-        known: Values that no message may show.
-        under_way: Shared with the client's other senders.
-    """
+    _transport: Transport
+    _endpoints: Endpoints
+    _journal: Journal
+    _clock: Clock
+    _pacing: Pacing = field(kw_only=True)
+    _confirmation: Confirmation = field(kw_only=True)
+    """Looks for the receipt of a create whose answer did not name the task where it should."""
+    _balances: Balances = field(kw_only=True)
+    _known: tuple[str, ...] = field(kw_only=True)
+    """Values that no message may show."""
+    under_way: OrdersUnderWay = field(kw_only=True)
+    """Shared with the client's other senders."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        endpoints: Endpoints,
-        journal: Journal,
-        clock: Clock,
-        *,
-        pacing: Pacing,
-        confirmation: Confirmation,
-        namespace: str | None = None,
-        balances: Balances | None = None,
-        known: tuple[str, ...] = (),
-        under_way: OrdersUnderWay | None = None,
-    ) -> None:
-        self._transport = transport
-        self._endpoints = endpoints
-        self._journal = journal
-        self._clock = clock
-        self._pacing = pacing
-        self._confirmation = confirmation
-        if under_way is None:
-            under_way = OrdersUnderWay(
-                settlement=Settlement(journal, clock, endpoints.origin, known), namespace=namespace
-            )
-        self.under_way = under_way
-        self.settlement = under_way.settlement
-        self._balances = balances or Balances(None, clock, under_way.settlement)
-        self._known = known
-        self._time_limit = endpoints.timeouts.create
+    @property
+    def settlement(self) -> Settlement:
+        return self.under_way.settlement
+
+    @property
+    def _time_limit(self) -> float | None:
+        return self._endpoints.timeouts.create
 
     # -- the call ------------------------------------------------------------------------------------------------------
 
