@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from vidgen_async.clock import Clock, backoff, wait_for_end, within
+from vidgen_async.clock import Clock, backoff, within
 from vidgen_async.errors import JournalError, ReceiptNotStoredError, VidgenError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
@@ -72,12 +72,14 @@ class Settlement:
         self._workers.add(worker)
         worker.add_done_callback(self._workers.discard)
         try:
-            await wait_for_end({worker})
-        except asyncio.CancelledError:
+            return await asyncio.shield(worker)
+        finally:
+            while not worker.done():
+                # It may be cancelled again, by a second aclose().
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait({worker})
             if not worker.cancelled() and isinstance(error := worker.exception(), ReceiptNotStoredError):
-                raise error from None
-            raise
-        return worker.result()
+                raise error
 
     def start_reader(self, work: Coroutine[Any, Any, None]) -> None:
         """Read a balance in the background. It is cancelled when the client is closed, if it takes long."""
