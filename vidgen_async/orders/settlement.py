@@ -53,7 +53,7 @@ class Settlement:
         self._late_writer: asyncio.Task[None] | None = None
         self.unwritten: dict[_Key, Evidence] = {}
         """Evidence that the journal did not accept yet."""
-        self._unsent: dict[OrderRef, dict[str, Evidence]] = {}
+        self._unsent: dict[tuple[OrderRef, str], Evidence] = {}
         """By mark: that nothing was sent of an attempt that the journal did not confirm, but may have stored."""
         self._results: dict[str, TaskResult] = {}
         """By task id: results that are not written yet."""
@@ -98,14 +98,14 @@ class Settlement:
         is written as soon as the journal answers; a commit that becomes visible later is settled when it is read."""
         cause = "the journal did not confirm that the attempt was stored, so nothing was sent"
         evidence = Evidence(outcome=AttemptOutcome.NOT_SENT, at=self._clock.wall(), cause=cause)
-        self._unsent.setdefault(ref, {})[mark] = evidence
+        self._unsent[ref, mark] = evidence
         self._write_later((ref, mark), evidence)
 
     async def _settle_unsent(self, ref: OrderRef, mark: str, evidence: Evidence) -> Order | None:
         """Write that nothing was sent of the attempt, if the journal has it."""
         order = await self.journal.settle_mark(ref, mark, evidence)
         if order is not None and order.find(mark) is not None:
-            self._unsent.get(ref, {}).pop(mark, None)
+            self._unsent.pop((ref, mark), None)
         return order
 
     async def read(self, ref: OrderRef) -> Order | None:
@@ -115,8 +115,8 @@ class Settlement:
             order = await self.journal.get(ref, now)
         if call.error is not None:
             raise JournalError(f"the journal could not be read: it raised {describe(call.error)}")
-        for mark, evidence in list(self._unsent.get(ref, {}).items()):
-            if order is not None and order.find(mark) is not None:
+        for (of, mark), evidence in list(self._unsent.items()):
+            if of == ref and order is not None and order.find(mark) is not None:
                 order = await self._settle_unsent(ref, mark, evidence)
         if order is not None:
             report_found_uncertain(order, now)
@@ -157,8 +157,8 @@ class Settlement:
         for (ref, n), evidence in self.unwritten.items():
             if ref == order.ref and isinstance(n, int):
                 order = order.with_evidence(n, evidence)
-        for mark, evidence in self._unsent.get(order.ref, {}).items():
-            if (attempt := order.find(mark)) is not None:
+        for (ref, mark), evidence in self._unsent.items():
+            if ref == order.ref and (attempt := order.find(mark)) is not None:
                 order = order.with_evidence(attempt.n, evidence)
         return order
 

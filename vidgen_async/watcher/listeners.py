@@ -210,8 +210,7 @@ class Outcome(Serializable):
         if self.error is not None:
             raise self.error
         if self.task is None:
-            message = f"there is neither a task nor an error for {self.task_id!r}"
-            raise VidgenError(message)
+            raise VidgenError(f"there is neither a task nor an error for {self.task_id!r}")
         return self.task
 
 

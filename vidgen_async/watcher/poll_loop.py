@@ -169,18 +169,13 @@ class PollLoop:
         was_behind = schedule.is_behind
         row = schedule.take(now)
         if schedule.is_behind and not was_behind:
-            report(
-                self._logger,
-                logging.WARNING,
-                Event.WATCHER_LATE,
+            message = (
                 "polls are %(late).1f s late: each of %(count)d tasks is polled every %(seconds).0f s, not "
-                "%(interval)g s (at most %(concurrency)d at once)",
-                late=schedule.lateness_last,
-                count=schedule.items,
-                seconds=schedule.interval_now,
-                interval=schedule.interval,
-                concurrency=self._concurrency,
+                "%(interval)g s (at most %(concurrency)d at once)"
             )
+            fields = {"late": schedule.lateness_last, "count": schedule.items, "seconds": schedule.interval_now}
+            limits = {"interval": schedule.interval, "concurrency": self._concurrency}
+            report(self._logger, logging.WARNING, Event.WATCHER_LATE, message, **fields, **limits)
         elif was_behind and not schedule.is_behind:
             message = "polls are on time again: every %(interval)g s"
             report(self._logger, logging.INFO, Event.WATCHER_ON_TIME, message, interval=schedule.interval)

@@ -332,8 +332,7 @@ def deadline(now: float, timeout: float | None) -> float | None:
     if timeout is None or timeout > _LONGEST_TIMEOUT:
         return None
     if math.isnan(timeout):
-        message = "a timeout is a number of seconds or None, not NaN"
-        raise ValueError(message)
+        raise ValueError("a timeout is a number of seconds or None, not NaN")
     return now + max(timeout, 0.0)
 
 

@@ -335,8 +335,7 @@ class Watcher:
     def _join(self, listener: Listener, first_poll_after: float) -> float | None:
         """Start the time limit of the listener, and return when it ends."""
         if not 0.0 <= first_poll_after < math.inf:
-            message = f"first_poll_after is a number of seconds, 0 or more: {first_poll_after!r}"
-            raise ValueError(message)
+            raise ValueError(f"first_poll_after is a number of seconds, 0 or more: {first_poll_after!r}")
         if self._is_closed:
             raise _closed_error(listener.ids)
         due = deadline(self._clock.now(), listener.timeout)
@@ -680,5 +679,4 @@ def _show_state(status: str) -> str:
 
 def _closed_error(task_ids: Sequence[str]) -> ClientStateError:
     named = f"task {task_ids[0]!r}" if len(task_ids) == 1 else "the tasks"
-    message = f"the client was closed, but tasks continue; wait for {named} with another client"
-    return ClientStateError(message)
+    return ClientStateError(f"the client was closed, but tasks continue; wait for {named} with another client")
