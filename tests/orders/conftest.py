@@ -70,7 +70,7 @@ class FakeService:
         return await script(post)
 
     def answers(self, *responses: Callable[[], BufferedResponse], after: float = 0.0) -> None:
-        """Answer with these, the last one again and again, so many seconds after each create."""
+        """Answer with these, the last one again and again, ``after`` seconds after each create."""
 
         async def give(_: Post, make: Callable[[], BufferedResponse]) -> BufferedResponse:
             if after:

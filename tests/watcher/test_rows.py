@@ -3,11 +3,14 @@
 import asyncio
 import gc
 from contextlib import aclosing, suppress
+from itertools import pairwise
 
 import pytest
 
+from vidgen_async.errors import NotFoundError, WaitTimeoutError
 from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher import Outcome, listeners
+from vidgen_async.watcher.polling import Polling
 
 from .conftest import settle
 
@@ -48,6 +51,26 @@ class TestReuse:
         service.default = "completed"
         assert (await new).id == "new"
         assert (await kept).id == "kept"
+
+    async def test_a_row_that_is_used_again_has_nothing_of_its_last_task(self, make_watcher, service, clock):
+        watcher = make_watcher()
+        kept = asyncio.ensure_future(watcher.wait("kept", timeout=None))
+        old = ["old-1", "old-2"]
+        for name in old:
+            service.script(name, "running", *[NotFoundError("gone", status=404)] * 20)
+        waits = [watcher.wait(name, accepted_at=0.0, polling=Polling(interval=10.0)) for name in old]
+        assert [type(end) for end in await asyncio.gather(*waits, return_exceptions=True)] == [NotFoundError] * 2
+
+        with pytest.raises(WaitTimeoutError, match=r"\(no poll has succeeded yet\)") as caught:
+            await watcher.wait("silent", timeout=1.0, first_poll_after=5.0)
+        service.script("new", "running", "running", "completed")
+        changes = [task.id async for task in watcher.watch("new")]
+
+        assert caught.value.task is None
+        assert changes == ["new", "new"]
+        assert [b - a for a, b in pairwise(service.times("new"))] == [60.0, 60.0]
+        assert len(watcher._task_ids) == 3
+        kept.cancel()
 
     async def test_tasks_that_are_watched_one_after_the_other_share_rows(self, make_watcher, service):
         service.default = "completed"
