@@ -304,9 +304,8 @@ def draw_poll() -> Drawing:
                 "wait, watch, as_completed, rewatch",
                 "each is a listener: watcher/listeners.py",
             ),
-            ("watcher/watcher.py", "one for each client"),
             (
-                "watcher/task_table.py",
+                "watcher/watcher.py",
                 "a row for each task, however many listen",
             ),
             ("watcher/schedule.py", "which row is due next, and when"),
@@ -317,7 +316,7 @@ def draw_poll() -> Drawing:
             ("the service", "one GET, which is not retried"),
             ("watcher/poll_rules.py", "whether a failure ends the wait"),
         ],
-        [(6, 3)],
+        [(5, 2)],
     )
 
 
@@ -501,7 +500,7 @@ def simulate_polls(
             now = stopped[1]
         if now >= paused[0] and not is_paused:
             is_paused = schedule.pause(now, paused[1])
-        while (task_or_none := schedule.take(now, tasks)) is not None:
+        while (task_or_none := schedule.take(now)) is not None:
             yield now
             schedule.reschedule(task_or_none, now)
         wake = schedule.wake_at()

@@ -30,11 +30,11 @@ def test_every_package_and_module_of_the_root_is_described():
     assert sorted(missing) == ["__init__.py", "__main__.py"]
 
 
-def test_the_reading_order_is_at_most_5000_lines_of_files_that_exist():
+def test_the_reading_order_is_at_most_5100_lines_of_files_that_exist():
     files = reading_order()
     assert len(files) > 15
     assert len(set(files)) == len(files)
-    assert sum(len((ROOT / file).read_text().splitlines()) for file in files) <= 5000
+    assert sum(len((ROOT / file).read_text().splitlines()) for file in files) <= 5100
 
 
 @pytest.mark.slow

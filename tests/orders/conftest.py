@@ -1,5 +1,6 @@
 """Orders on a fake service: what it received is the oracle, never what the SDK says of itself."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 
@@ -64,11 +65,23 @@ class FakeService:
         script = self.script.pop(0) if len(self.script) > 1 else self.script[0]
         return await script(post)
 
-    def answers(self, *responses: Callable[[], BufferedResponse]) -> None:
+    def answers(self, *responses: Callable[[], BufferedResponse], after: float = 0.0) -> None:
+        """Answer with these, the last one again and again, ``after`` seconds after each create."""
+
         async def give(_: Post, make: Callable[[], BufferedResponse]) -> BufferedResponse:
+            if after:
+                await self.clock.sleep(after)
             return make()
 
         self.script[:] = [lambda post, make=make: give(post, make) for make in responses]
+
+    def hangs(self) -> None:
+        """Answer no create."""
+
+        async def hang(_: Post) -> BufferedResponse:
+            return await asyncio.get_running_loop().create_future()
+
+        self.script[:] = [hang]
 
     async def get_task(self, task_id: str) -> VideoTask:
         self.gets.append((task_id, self.clock.now()))
@@ -125,7 +138,7 @@ def make_orders(service, journal, clock):
         )
         timeouts = Timeouts(connect=10, read=60, create=create_timeout)
         endpoints = Endpoints(shared.base_url, "key-never-shown", timeouts)
-        balances = Balances(None, shared.journal, clock, shared.balance_readers)
+        balances = Balances(None, clock, shared.settlement)
         get_task = get_task or service.get_task
         sender = Sender(shared, endpoints, balances, get_task)
         return Orders(shared, sender, account="default", get_task=get_task, check=check)

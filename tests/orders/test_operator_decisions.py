@@ -285,11 +285,7 @@ async def test_adopting_a_task_that_exists_gives_the_receipt(uncertain, service)
 async def test_a_receipt_that_comes_after_an_adoption_is_kept_beside_it_and_reported(
     make_orders, service, clock, caplog
 ):
-    async def slow(_):
-        await clock.sleep(60)
-        return accepted("the real one")
-
-    service.script[:] = [slow]
+    service.answers(lambda: accepted("the real one"), after=60)
     service.tasks.add("mistaken")
     sender, person = make_orders(), make_orders()
     sending = asyncio.ensure_future(sender.create(REQUEST, order_id="o"))
@@ -377,11 +373,7 @@ async def test_an_abandoned_order_is_not_sent_again_and_may_still_be_adopted(unc
 
 
 async def test_an_order_that_is_being_sent_says_until_when_nobody_can_decide_about_it(orders, service, clock):
-    async def slow(_):
-        await clock.sleep(60)
-        return accepted()
-
-    service.script[:] = [slow]
+    service.answers(accepted, after=60)
     caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
     await clock.sleep(10)
     with pytest.raises(OrderStateError, match="treated as still being sent until 2030-01-01 00:02:10 UTC"):
@@ -457,11 +449,7 @@ async def test_a_resend_that_finds_no_connection_does_not_call_the_order_not_sen
 async def test_a_client_closed_while_another_client_sends_its_order_does_not_call_it_not_sent(
     make_orders, service, clock
 ):
-    async def slow(_):
-        await clock.sleep(60)
-        return accepted()
-
-    service.script[:] = [slow]
+    service.answers(accepted, after=60)
     sender, joined = make_orders(), make_orders()
     sending = asyncio.ensure_future(sender.create(REQUEST, order_id="o"))
     await clock.sleep(1)

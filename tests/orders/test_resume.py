@@ -181,11 +181,7 @@ class TestCheck:
         assert len(service.posts) == 1
 
     async def test_another_request_need_not_wait_for_what_becomes_of_the_first_one(self, orders, service, clock):
-        async def slow(_):
-            await clock.sleep(60)
-            return accepted()
-
-        service.script[:] = [slow]
+        service.answers(accepted, after=60)
         first = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
         await clock.sleep(1)
         with pytest.raises(OrderConflictError):

@@ -77,7 +77,7 @@ class Service:
             namespace="word",
         )
         endpoints = Endpoints(shared.base_url, "", Timeouts(create=120.0))
-        balances = Balances(None, journal, clock, shared.balance_readers)
+        balances = Balances(None, clock, shared.settlement)
         return Orders(
             shared, Sender(shared, endpoints, balances, self.get_task), account="default", get_task=self.get_task
         )

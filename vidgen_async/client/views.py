@@ -128,7 +128,7 @@ class View:
             # A cassette holds the requests of the caller, and nothing else.
             is_on_cassette = shared.transport.is_replay or shared.transport.is_recording
             read_balance = None if is_on_cassette else partial(reads.once, endpoints.get_account(), read_account)
-            self.balances = Balances(read_balance, shared.journal, shared.clock, shared.balance_readers)
+            self.balances = Balances(read_balance, shared.clock, shared.settlement)
             self.live_catalog = LiveCatalog(reads, endpoints, shared.clock)
         self.orders = Orders(
             shared,

@@ -69,7 +69,7 @@ class Orders:
         self._sender = sender
         self._settlement = shared.settlement
         self.results = shared.results
-        """Records in the journal how tasks ended."""
+        """Decides which ends of tasks are recorded in the journal."""
         self._journal = shared.journal
         self._clock = shared.clock
         self._service = str(shared.base_url.origin())
@@ -396,10 +396,7 @@ class Orders:
     async def aclose(self, grace: float = 5.0) -> None:
         """Wait up to ``grace`` seconds for the orders under way. Those without an answer by then stay *sending* in the
         journal, and their callers get an UncertainCreateError."""
-        try:
-            await self._sender.aclose(grace)
-        finally:
-            await self.results.aclose()
+        await self._sender.aclose(grace)
 
     def _ref(self, order_id: str) -> OrderRef:
         check_order_id(order_id)

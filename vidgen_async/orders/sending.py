@@ -40,7 +40,7 @@ from vidgen_async.errors import (
 )
 from vidgen_async.events import Event, contain_hook, current_order, report
 from vidgen_async.journal.base import Journal, MustWait, OrderChanged
-from vidgen_async.orders.balances import Balances, end_readers
+from vidgen_async.orders.balances import Balances
 from vidgen_async.orders.confirmation import Confirmation
 from vidgen_async.orders.error_messages import (
     check_attempt,
@@ -214,18 +214,16 @@ class Shared:
     terminal_states: Mapping[str, TerminalStatus] = Factory(dict)
     """States that section 3 does not name, and the terminal ones that they count as."""
     known_secrets: tuple[str, ...] = field(default=(), repr=False)
-    settlement: Settlement = Factory(lambda own: Settlement(own.journal, own.clock, own.known_secrets), takes_self=True)
-    results: Results = Factory(
-        lambda own: Results(own.journal, own.clock, str(own.base_url.origin()), own.settlement.describe),
-        takes_self=True,
+    settlement: Settlement = Factory(
+        lambda own: Settlement(own.journal, own.clock, str(own.base_url.origin()), own.known_secrets), takes_self=True
     )
+    results: Results = Factory(lambda own: Results(own.clock, own.settlement), takes_self=True)
     creates: dict[OrderRef, Create] = Factory(dict)
     """Under way."""
     slots: WeakValueDictionary[str, AccountSlots] = Factory(WeakValueDictionary)
     """By account."""
     upload_locks: WeakValueDictionary[OrderRef, asyncio.Lock] = Factory(WeakValueDictionary)
     """Held while the local images of an order are uploaded."""
-    balance_readers: set[asyncio.Task[None]] = Factory(set)
     hiding_lock: asyncio.Lock = Factory(asyncio.Lock)
     has_answered: asyncio.Event = Factory(asyncio.Event)
     """Set once the service has answered in its own form, with a JSON object."""
@@ -704,10 +702,7 @@ class Sender:
             if workers:
                 await self._finish(workers, grace)
         finally:
-            try:
-                await self.settlement.aclose()
-            finally:
-                await end_readers(self._shared.balance_readers, self._clock, grace)
+            await self.settlement.aclose(grace)
 
     async def _finish(self, workers: "list[asyncio.Task[None]]", grace: float) -> None:
         try:
