@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cassette.planted_secrets import BASE, ELSEWHERE, Exchange, answered, asked, files_in, record, sent
+from tests.cassette.planted_secrets import BASE, ELSEWHERE, Exchange, answered, record, sent
 from tests.media.sites import video
 from vidgen_async import Client
 from vidgen_async.cassette import Cassette, Document, load
@@ -36,11 +36,6 @@ async def recorded(directory: Path, *exchanges: Exchange, **settings: Any) -> Do
     left = await record(exchanges, directory, **settings)
     assert not left.errors
     return load(left.path)
-
-
-async def one_body(directory: Path, exchange: Exchange) -> dict[str, Any]:
-    (interaction,) = (await recorded(directory, exchange)).interactions
-    return interaction.body or {}
 
 
 def without_numbers(text: str) -> str:
@@ -234,24 +229,6 @@ def test_a_second_redaction_changes_nothing():
 
 
 @pytest.mark.parametrize(
-    "secret",
-    [
-        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
-        "sk-live-aB3dE5fG7hI9jK1lM3",
-        "AKIAIOSFODNN7EXAMPLE",
-        "ghp_aB3dE5fG7hI9jK1lM3nO5pQ7rS9t",
-        "vg1-abcdefghijklmnopqrstuvwxyz234567abcdefgh",
-        "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\n-----END PRIVATE KEY-----",
-        "someone.or-other+1@mail.example.test",
-    ],
-)
-def test_a_value_with_the_form_of_a_secret_is_hidden_under_any_name(redactor, secret):
-    shown = redactor.text(f"refused ({secret}) today")
-    assert shown.startswith("refused (REDACTED-")
-    assert shown.endswith(") today")
-
-
-@pytest.mark.parametrize(
     "text", ["sig=sk-live-aaaaaaaaaaaaaaaaaaaaaa.SECRET1", "token=eyJhbGciOi.eyJzdWIi.aaa:SECRET1"]
 )
 def test_a_secret_that_begins_like_another_is_hidden_completely(redactor, text):
@@ -265,39 +242,6 @@ def test_a_text_without_secrets_stays_as_it_is(redactor, written):
 
 
 # -- bodies ----------------------------------------------------------------------------------------------------------
-
-AS_IT_IS = [
-    b'{"a":1.0,"b":1,"c":-0.0,"d":1e5,"e":1E+2}',
-    b'{"a": 1.0, "b": 1}',
-    b'{"a":1,"a":2}',
-    b'{"a":NaN,"b":-Infinity}',
-    b'{"n":' + b"9" * 5000 + b"}",
-    b'{"n":123456789012345678901234567890}',
-    b'{"a":"\\ud800","b":"\\u00e4","c":"\\/"}',
-    '{"a":"ä😀"}'.encode(),
-    b'\xef\xbb\xbf{"a":1}',
-    b'{\r\n  "a": 1\r\n}\r\n',
-    b'{\n "token": null,\n "b": 1\n}',
-    b"  [1,2]\n",
-    b'"just text"',
-    b"17",
-    b"null",
-    b"not json\r\n\r\nat all \x7f \x1b[0m",
-    bytes(range(256)),
-    bytes(range(256)) * 40,
-    b"[" * 900 + b"]" * 900,
-    b'{"a":' * 400 + b"1" + b"}" * 400,
-    b"\xff\xfe{\0}\0",
-]
-
-
-@pytest.mark.parametrize("data", AS_IT_IS, ids=lambda data: repr(data[:24]))
-async def test_a_response_without_a_secret_is_replayed_byte_for_byte(data, tmp_path):
-    await record([Exchange(asked(), answered(data, kind="application/octet-stream"))], tmp_path)
-    replay = ReplayTransport(tmp_path / "a.cassette.json")
-    async with await replay.send(asked()) as response:
-        assert await response.read() == data
-    await replay.aclose()
 
 
 TEXTS = st.text("abcxyzAZ0189 ,.:;-_/\\\"'<>&%+={}[]\0\b\n\r\t\x7f\x80äß\u2028\ufeffЖ船😀\ud800\udfff", max_size=20)
@@ -317,34 +261,6 @@ def test_any_json_without_secret_names_is_replayed_byte_for_byte(value, style):
     capture.add(data)
     body, _ = answer_body(capture, make_headers({"Content-Type": "application/octet-stream"}), Redactor())
     assert body_bytes(json.loads(json.dumps(body))) == data
-
-
-async def test_a_redacted_body_keeps_its_style_and_has_a_matching_length(tmp_path):
-    text = json.dumps({"a": 1.0, "token": "abcdefghijklmnop", "b": [1, "ä"]}, separators=(",", ":"))
-    length = ("Content-Length", str(len(text)))
-    document = await recorded(tmp_path, Exchange(asked(), answered(text, headers=[length])))
-    (interaction,) = document.interactions
-    played = body_bytes(interaction.body)
-    assert played == text.replace("abcdefghijklmnop", "REDACTED-token-1").encode()
-    assert dict(interaction.headers)["content-length"] == str(len(played))
-
-
-async def test_of_a_binary_body_with_a_secret_only_length_and_digest_are_recorded(tmp_path):
-    document = await recorded(
-        tmp_path,
-        Exchange(asked(), answered(b"\0\xff" * 3000 + b"my-given-secret", kind="video/mp4")),
-        secrets=["my-given-secret"],
-    )
-    (interaction,) = document.interactions
-    assert set(interaction.body) == {"bytes", "sha256"}
-    assert list(files_in(tmp_path)) == ["a.cassette.json"]
-
-
-async def test_of_an_upload_only_a_digest_is_recorded(tmp_path):
-    await recorded(tmp_path, sent({"image_b64": f"data:image/png;base64,{'QUJD' * 100}"}))
-    text = (tmp_path / "a.cassette.json").read_text()
-    assert "QUJDQUJD" not in text
-    assert "sha256:" in text
 
 
 # -- prompts ---------------------------------------------------------------------------------------------------------
@@ -440,21 +356,6 @@ async def test_requests_made_from_redacted_links_match_their_interactions(prompt
     assert '"task-1"' in text
     for secret in ("aB3dE5fG7hI9", "zY8xW6vU4tS2", "hOp1hOp2hOp3", "tK9mQ2xW7e", "the-real-key-1"):
         assert secret not in text
-
-
-async def test_requests_that_differ_only_in_secrets_match_with_other_secrets_in_recorded_order(
-    tmp_path,
-):
-    await record(
-        [Exchange(asked(f"/x?token=secret-number-{at}"), answered(json.dumps({"n": at}))) for at in range(3)], tmp_path
-    )
-    replay = ReplayTransport(tmp_path / "a.cassette.json")
-    seen = []
-    for _ in range(3):
-        async with await replay.send(asked("/x?token=quite-another-one")) as response:
-            seen.append(json.loads(await response.read())["n"])
-    assert seen == [0, 1, 2]
-    replay.check()
 
 
 # -- bounds ----------------------------------------------------------------------------------------------------------

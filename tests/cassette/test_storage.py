@@ -22,7 +22,7 @@ from tests.cassette.planted_secrets import (
     sent,
     text_of_error,
 )
-from tests.cassette.sample_cassettes import BASE, LINK, boat, changed, create, document, look, save, save_part
+from tests.cassette.sample_cassettes import BASE, LINK, boat, changed, document, look, save, save_part
 from vidgen_async.cassette import Cassette, Document, Finding, RecordedRequest, load, recover, scan
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import CassetteBusyError, CassetteError, CassetteSecretError
@@ -199,18 +199,6 @@ async def test_a_value_that_is_learnt_late_has_one_pseudonym_everywhere(path):
     assert other.request.url.endswith("/videos/1?token=REDACTED-token-1")
 
 
-async def test_of_bytes_with_a_value_that_is_learnt_late_only_length_and_digest_remain(path):
-    data = picture(SECRET)
-    transport = await recording(
-        path, Exchange(asked(), answered(data, kind="image/png")), Exchange(asked(key=SECRET), answered())
-    )
-    transport.publish()
-    await transport.aclose()
-    body = load(path).interactions[0].body
-    assert set(body) == {"bytes", "sha256"}
-    assert body["bytes"] == len(data)
-
-
 async def test_bytes_without_the_value_that_is_learnt_late_are_unchanged(path):
     data = picture("harmless")
     transport = await recording(
@@ -325,60 +313,3 @@ async def test_at_whatever_step_publishing_fails_the_old_cassette_stays_and_a_re
     assert load(path).interactions[0].body["json"] == {"a": 1}
     assert not transport.part.exists()
     await transport.aclose()
-
-
-@pytest.mark.parametrize("step", ["open", "flush", "replace"])
-def test_a_recovered_recording_fails_in_the_same_way(step, path, monkeypatch):
-    save(path, document(create()))
-    recovered = recover(save_part(path.with_name(f"{path.name}.part"), boat()))
-    before = files_in(path.parent)
-    with monkeypatch.context() as broken:
-        fail_at(step, broken, path)
-        with pytest.raises(CassetteError, match="cannot be written"):
-            recovered.publish()
-    assert files_in(path.parent) == before
-    recovered.publish()
-    assert load(path).interactions == boat().interactions
-
-
-@pytest.mark.parametrize("step", ["open"])
-async def test_a_blob_that_cannot_be_written_loses_no_response_and_prevents_publication(step, path, monkeypatch):
-    save(path, boat())
-    old = path.read_bytes()
-    data = picture("harmless")
-    with monkeypatch.context() as broken:
-        fail_at(step, broken, path)
-        transport = await recording(path, Exchange(asked(), answered(data, kind="image/png")))
-    with pytest.raises(CassetteError, match="incomplete"):
-        transport.publish()
-    assert path.read_bytes() == old
-    assert transport.part.exists()
-    transport.give_up()
-    await transport.aclose()
-
-
-async def test_a_recording_closed_during_an_exception_is_not_published(path):
-    save(path, boat())
-    before = files_in(path.parent)
-    transport = await recording(path, said({"token": SECRET}))
-    transport._auto_publish = True
-
-    async def leave() -> None:
-        try:
-            raise ZeroDivisionError
-        finally:
-            await transport.aclose()
-
-    with pytest.raises(ZeroDivisionError):
-        await leave()
-    assert files_in(path.parent) == before | {transport.part.name: transport.part.read_bytes()}
-    assert not leaks(files_in(path.parent), SECRET)
-
-
-async def test_a_blob_is_named_after_its_content_and_written_once(path):
-    data = picture("harmless")
-    transport = await recording(path, *(Exchange(asked(), answered(data, kind="image/png")) for _ in range(3)))
-    transport.publish()
-    await transport.aclose()
-    (blob,) = files_in(path.parent / "blobs")
-    assert [interaction.body["blob"] for interaction in load(path).interactions] == [blob] * 3
