@@ -1,9 +1,7 @@
 """A recording transport: what it passes on, and what it records."""
 
 import asyncio
-import gc
 import tracemalloc
-import warnings
 
 import pytest
 from attrs import evolve
@@ -29,15 +27,12 @@ from tests.cassette.recording_harness import (
     video,
 )
 from tests.loop_holds import Passes
-from tests.transports import raw_service as raw
-from tests.transports.raw_service import raw_service
 from vidgen_async.cassette import Cassette, load, recover
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import CassetteError, ConnectError, CreateError, JournalError
 from vidgen_async.transports import (
     AppendingTransport,
     BufferedResponse,
-    DirectTransport,
     FakeTransport,
     RecordingTransport,
     ReplayTransport,
@@ -46,19 +41,6 @@ from vidgen_async.transports import (
 from vidgen_async.types.http import CHUNK, Delivery, Phase, Request, make_headers
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(params=["recording", "replay"])
-async def transport_of(request, path):
-    """A transport that returns the responses of an inner one, in a recording or in a replay."""
-
-    async def make(inner, requests):
-        if request.param == "recording":
-            return RecordingTransport(inner, path)
-        await record(path, inner, requests)
-        return ReplayTransport(path)
-
-    return make
 
 
 # -- bodies ------------------------------------------------------------------------------------------------------------
@@ -105,19 +87,6 @@ async def test_a_long_video_is_never_held_in_memory(path):
     assert peak < 1 << 20
 
 
-@pytest.mark.parametrize("size", [1, 999, CHUNK, 1 << 30])
-async def test_a_stream_with_chunks_of_any_size_ends(transport_of, size):
-    data = bytes(range(256)) * 20
-    transport = await transport_of(in_turn(lambda: video(data), lambda: video(data)), [ask()])
-
-    async with await transport.send(ask()) as response:
-        pieces = [piece async for piece in response.chunks(size)]
-    await transport.aclose()
-
-    assert b"".join(pieces) == data
-    assert max(map(len, pieces)) <= size
-
-
 async def test_an_interaction_with_an_outcome_is_not_held_in_memory(path):
     refused = ConnectError("refused", delivery=Delivery.NOT_SENT, phase=Phase.CONNECT)
     inner = in_turn(lambda: says({}), lambda: video(b"x" * 5000), refused, asyncio.CancelledError(), KeyError())
@@ -155,19 +124,6 @@ async def test_a_response_that_is_closed_early_can_be_replayed_as_far_as_it_was_
 
 
 # -- what the network says, as it is -----------------------------------------------------------------------------------
-
-
-async def test_a_response_that_is_never_closed_still_warns(path):
-    async with raw_service(raw.responds_and_hangs(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")) as service:
-        transport = RecordingTransport(DirectTransport(), path)
-        response = await transport.send(ask(str(service.url())))
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            del response
-            gc.collect()
-        transport.give_up()
-        await transport.aclose()
-    assert [str(warning.message) for warning in caught] == ["videos.get: the response was never closed"]
 
 
 # -- other transports inside -------------------------------------------------------------------------------------------

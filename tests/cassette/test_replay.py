@@ -1,10 +1,13 @@
 """A replay: complete orders, without a network and without a durable journal."""
 
+import asyncio
 import gc
-import json
+import io
+import os
 import socket
 import sys
-from datetime import UTC, datetime
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Self
 
@@ -12,7 +15,10 @@ import pytest
 from attrs import define
 
 from tests.cassette.recording_harness import (
+    BASE,
     KEY,
+    Timed,
+    Watched,
     ask,
     client_on,
     counting,
@@ -25,12 +31,13 @@ from tests.cassette.recording_harness import (
     says,
     task,
     twice,
+    video,
 )
 from tests.media.conftest import Holding
-from tests.media.sites import RangeHost, page, site, to
+from tests.media.sites import RangeHost, site, to
 from tests.media.sites import video as made_video
 from vidgen_async import Client
-from vidgen_async.cassette import Document, Interaction, Meta, RecordedRequest
+from vidgen_async.cassette import Cassette, Document, Interaction, Meta, RecordedRequest
 from vidgen_async.cassette.writer import write
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import (
@@ -49,8 +56,9 @@ from vidgen_async.transports import (
     RecordingTransport,
     ReplayTransport,
 )
-from vidgen_async.types.http import Delivery, Request
+from vidgen_async.types.http import Delivery, Request, make_headers
 
+WHEN = datetime(2026, 11, 27, 21, 35, 24, tzinfo=UTC)
 PICTURE = Path(__file__).resolve().parents[2] / "examples" / "boat.png"
 
 
@@ -152,23 +160,6 @@ async def test_a_replay_stores_its_orders_in_memory_whatever_the_environment_nam
     assert not (tmp_path / "orders.db").exists()
 
 
-# -- links and redirects -----------------------------------------------------------------------------------------------
-
-CONTENT = "/openapi/v1/videos/task-1/content"
-
-
-def content_service(*links: str):
-    """The next link for each request of the content."""
-    left = list(links)
-
-    def script(seen):
-        if seen.target.startswith(CONTENT):
-            return to(left.pop(0))
-        return page(200, json.dumps({"id": "task-1", "status": "completed", "video_url": left[0] if left else ""}))
-
-    return script
-
-
 # -- a download that breaks off ----------------------------------------------------------------------------------------
 
 
@@ -176,17 +167,121 @@ async def test_a_download_that_was_resumed_is_resumed_in_a_replay(path, tmp_path
     data = made_video(200_000)
     host = RangeHost(data, cuts=[70_000, 50_000])
 
-    async with site(host) as there, site(content_service(*[str(there.url("/v.mp4?sig=signature"))] * 3)) as service:
+    async def program(client):
+        return (await client.videos.download("task-1", tmp_path / "x.mp4")).read_bytes()
 
-        async def program(client):
-            return (await client.videos.download("task-1", tmp_path / "x.mp4")).read_bytes()
-
+    async with site(host) as there, site(to(str(there.url("/v.mp4?sig=signature")))) as service:
         held = Holding(DirectTransport(), VirtualClock())
         live, played = await twice(path, held, program, base=service.url("/openapi/v1"))
 
     assert live == played == data
     ranges = [line for one in interactions_of(path) for line in one["request"].get("headers", ()) if "range: b" in line]
     assert len(ranges) >= 2
+
+
+# -- virtual time: it passes only when all tasks wait ----------------------------------------------------------------
+
+
+def long_cassette(path: Path, polls: int) -> None:
+    """A cassette of polls, of which only the last one has a completed task."""
+    interactions = [
+        Interaction(
+            n=n,
+            op="videos.get",
+            request=RecordedRequest("GET", str(ask().url)),
+            status=200,
+            body={"json": {"id": "task-1", "status": "running" if n < polls else "completed"}},
+        )
+        for n in range(1, polls + 1)
+    ]
+    path.write_text(write(Document(Meta(WHEN, "by hand", BASE), tuple(interactions))), "utf-8")
+
+
+async def test_an_hour_of_polls_is_replayed_at_once_with_every_interval(path):
+    long_cassette(path, 61)
+    transport = Watched(ReplayTransport(path))
+
+    began = time.monotonic()
+    async with client_on(transport, base=BASE, poll_interval=60) as client:
+        assert (await client.videos.wait("task-1")).status == "completed"
+
+    assert [at for at, _ in transport.sends] == [60.0 * n for n in range(61)]
+    assert transport.clock.now() == 3600
+    assert transport.clock.wall() == WHEN + timedelta(hours=1)
+    assert time.monotonic() - began < 60
+    transport.inner.check()
+
+
+async def test_virtual_time_stops_while_a_thread_writes_a_download(path, tmp_path, monkeypatch):
+    data = made_video(3 << 20)
+
+    async def handle(_: Request) -> BufferedResponse:
+        return video(data)
+
+    async with client_on(RecordingTransport(Timed(FakeTransport(handle)), path)) as client:
+        await client.videos.download("task-1", tmp_path / "live.mp4")
+    real = os.fsync
+
+    def slowly(descriptor: int) -> None:
+        time.sleep(0.02)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", slowly)
+    replay = ReplayTransport(path)
+    async with client_on(replay) as client:
+        alarm = asyncio.ensure_future(replay.clock.sleep(0.001))
+        await client.videos.download("task-1", tmp_path / "played.mp4")
+        saved_at = replay.clock.now()
+        await alarm
+
+    assert (tmp_path / "played.mp4").stat().st_size == len(data)
+    assert saved_at == 0
+
+
+async def test_virtual_time_stops_while_an_image_is_read(path):
+    class Slow(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            time.sleep(0.05)
+            return super().read(size)
+
+    picture = b"\x89PNG\r\n\x1a\n" + bytes(2000)
+    answer = {"id": "asset-1", "image_id": "image-1", "url": "/x"}
+    async with client_on(RecordingTransport(Timed(in_turn(says(answer))), path)) as client:
+        await client.files.upload(picture)
+    replay = ReplayTransport(path)
+    async with client_on(replay) as client:
+        alarm = asyncio.ensure_future(replay.clock.sleep(0.001))
+        await client.files.upload(Slow(picture))
+        uploaded_at = replay.clock.now()
+        await alarm
+
+    assert uploaded_at == 0
+
+
+@pytest.mark.slow
+async def test_virtual_time_stops_while_a_long_body_is_received(path):
+    data = bytes(4 << 20)
+    cassette = Cassette(path, largest_blob=len(data))
+    answer = BufferedResponse(200, data, headers=make_headers({"Content-Type": "video/mp4"}))
+    await record(cassette, in_turn(answer), [ask()])
+    replay = ReplayTransport(cassette)
+    alarm = asyncio.ensure_future(replay.clock.sleep(0.001))
+
+    assert await read(replay, ask()) == data
+
+    assert replay.clock.now() == 0
+    await alarm
+
+
+async def test_a_replay_without_waiting_takes_no_time(path):
+    long_cassette(path, 5)
+    replay = ReplayTransport(path)
+
+    async with client_on(replay) as client:
+        for _ in range(5):
+            await client.videos.get("task-1")
+
+    assert replay.clock.now() == 0
 
 
 # -- unused, closed ----------------------------------------------------------------------------------------------------
@@ -258,14 +353,6 @@ async def work_of(replay: ReplayTransport, request: Request, times: int) -> int:
     return work.calls
 
 
-def long_cassette(path: Path, polls: int) -> None:
-    one = RecordedRequest("GET", str(ask().url))
-    interactions = [
-        Interaction(n=n, op="videos.get", request=one, status=200, body={"json": {"n": n}}) for n in range(1, polls + 1)
-    ]
-    path.write_text(write(Document(Meta(datetime(2026, 1, 1, tzinfo=UTC), "by hand"), tuple(interactions))), "utf-8")
-
-
 @pytest.mark.needs_dev
 async def test_the_work_for_a_response_does_not_grow_with_the_cassette(path):
     work = {}
@@ -275,7 +362,7 @@ async def test_the_work_for_a_response_does_not_grow_with_the_cassette(path):
         await work_of(replay, ask(), 20)
         work[polls] = await work_of(replay, ask(), 20)
 
-    assert work[300] == work[60]
+    assert work[300] == work[60] < 20 * 70
 
 
 async def test_an_equal_poll_is_recorded_with_few_calls(path):
@@ -308,6 +395,3 @@ async def test_the_work_of_loading_is_linear_in_the_cassette(path):
 
     assert work[400] - work[200] <= 2.05 * (work[200] - work[100])
     assert work[400] < 400 * 60
-
-
-# -- the same program, played again and again --------------------------------------------------------------------------
