@@ -5,6 +5,8 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from attrs import evolve
+
 from vidgen_async.cassette.recording import RecordingTransport
 from vidgen_async.cassette.replay import Player
 from vidgen_async.cassette.request_matching import Claim
@@ -36,7 +38,8 @@ class AppendingTransport(RecordingTransport):
     ) -> None:
         super().__init__(inner, cassette, auto_publish=auto_publish)
         before = load_if_there(self.cassette.path)
-        self._player = None if before is None else Player(before, self.cassette, self._recorder.clock)
+        once = evolve(self.cassette, exhausted="error")
+        self._player = None if before is None else Player(before, once, self._recorder.clock)
         self._recorder = self._make_recorder(before)
         played = () if before is None else before.interactions
         #: Replayed orders were never made: if the cassette has one, no durable journal stores any.
@@ -66,7 +69,7 @@ class AppendingTransport(RecordingTransport):
             return None
         self._check_open(request)
         try:
-            while (claim := await player.claim(request, may_repeat=False)).interaction.is_cancelled:
+            while (claim := await player.claim(request)).interaction.is_cancelled:
                 pass
         except (CassetteMissError, CassetteExhaustedError):
             if self.is_replay and request.op == _CREATE:

@@ -132,18 +132,18 @@ class Player:
         self._clock = clock
         self._reading = asyncio.Lock()
 
-    async def claim(self, request: Request, *, may_repeat: bool = True) -> Claim:
+    async def claim(self, request: Request) -> Claim:
         """Claim the next interaction for the request. Nothing is awaited unless its body must be read: such requests
         claim in the order in which they began, however long a body takes."""
         body = request.body
         if body is None or isinstance(body, BytesBody):
             key = self.matcher.key_of(request, b"" if body is None else body.data)
-            return self.matcher.claim(key, request.op, may_repeat=may_repeat)
+            return self.matcher.claim(key, request.op)
         with hold_of(self._clock)():
             async with self._reading:
                 sent = await read_through(body)
                 key = self.matcher.key_of(request, sent.short, sent.sha256)
-                return self.matcher.claim(key, request.op, may_repeat=may_repeat)
+                return self.matcher.claim(key, request.op)
 
     @property
     def unused(self) -> tuple[Interaction, ...]:
