@@ -177,6 +177,17 @@ async def test_a_value_that_is_learnt_late_is_removed_from_what_was_written(firs
     assert not leaks(files_in(path.parent), SECRET)
 
 
+async def test_a_value_in_another_script_that_is_learnt_late_is_removed_from_bytes(path):
+    secret = "пароль-секрет-kX9"
+    data = (b"\0\xff" * count + secret.encode() + b"\xff" for count in (9, 3000))
+    videos = (Exchange(asked(), answered(video, kind="video/mp4")) for video in data)
+    transport = await recording(path, *videos, said({"token": secret}))
+    assert not leaks(files_in(path.parent), secret)
+    transport.publish()
+    await transport.aclose()
+    assert [set(interaction.body) for interaction in load(path).interactions[:2]] == [{"bytes", "sha256"}] * 2
+
+
 async def test_a_rewritten_part_file_is_still_private_and_locked(path):
     transport = await recording(path, said({"a": f"it was {SECRET}"}), Exchange(asked(key=SECRET), answered()))
     assert not leaks(files_in(path.parent), SECRET)
