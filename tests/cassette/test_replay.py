@@ -374,7 +374,7 @@ async def test_an_equal_poll_is_recorded_with_few_calls(path):
             await read(transport, request)
     await transport.aclose()
 
-    assert work.calls < 50 * 150
+    assert work.calls < 50 * 210
     assert len(interactions_of(path)) == 51
 
 

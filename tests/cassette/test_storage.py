@@ -54,6 +54,14 @@ async def recording(path: Path, *exchanges: Exchange, **settings: Any) -> Record
     return transport
 
 
+async def published(path: Path, *exchanges: Exchange, **settings: Any) -> Document:
+    """The cassette of these exchanges."""
+    transport = await recording(path, *exchanges, **settings)
+    transport.publish()
+    await transport.aclose()
+    return load(path)
+
+
 def with_request(**changes: Any) -> Document:
     request = {"method": "GET", "url": f"{BASE}/videos/task_1"} | changes
     return document(look(1, request=RecordedRequest(**request)))
@@ -170,10 +178,8 @@ def test_a_recovered_recording_with_a_secret_is_not_published(path):
     ids=["JSON", "names", "request", "path and page", "picture", "bytes", "header"],
 )
 async def test_a_value_that_is_learnt_late_is_removed_from_what_was_written(first, path):
-    transport = await recording(path, first, Exchange(asked(key=SECRET), answered()))
-    transport.publish()
-    await transport.aclose()
-    assert len(load(path).interactions) == 2
+    made = await published(path, first, Exchange(asked(key=SECRET), answered()))
+    assert len(made.interactions) == 2
     assert not leaks(files_in(path.parent), SECRET)
 
 
@@ -202,22 +208,18 @@ async def test_a_rewritten_part_file_is_still_private_and_locked(path):
 async def test_a_value_that_is_learnt_late_has_one_pseudonym_everywhere(path):
     first = said({"ticket": SECRET, "status": "running"})
     second = Exchange(asked(f"/videos/1?token={SECRET}"), answered())
-    transport = await recording(path, first, second)
-    transport.publish()
-    await transport.aclose()
-    one, other = load(path).interactions
+    made = await published(path, first, second)
+    one, other = made.interactions
     assert one.body["json"] == {"ticket": "REDACTED-token-1", "status": "running"}
     assert other.request.url.endswith("/videos/1?token=REDACTED-token-1")
 
 
 async def test_bytes_without_the_value_that_is_learnt_late_are_unchanged(path):
     data = picture("harmless")
-    transport = await recording(
+    made = await published(
         path, Exchange(asked(), answered(data, kind="image/png")), Exchange(asked(key=SECRET), answered())
     )
-    transport.publish()
-    await transport.aclose()
-    assert (path.parent / "blobs" / load(path).interactions[0].body["blob"]).read_bytes() == data
+    assert (path.parent / "blobs" / made.interactions[0].body["blob"]).read_bytes() == data
 
 
 async def test_a_value_on_the_old_cassette_that_is_a_secret_now_is_hidden_when_it_is_appended_to(path):
@@ -239,12 +241,10 @@ async def test_a_blob_that_another_cassette_references_is_not_removed(path):
     other = path.with_name("other.cassette.json")
     await (await recording(other, Exchange(asked(), answered(data, kind="image/png")))).aclose()
     blobs = files_in(path.parent / "blobs")
-    transport = await recording(
+    made = await published(
         path, Exchange(asked(), answered(data, kind="image/png")), Exchange(asked(key=SECRET), answered())
     )
-    transport.publish()
-    await transport.aclose()
-    assert "blob" not in load(path).interactions[0].body
+    assert "blob" not in made.interactions[0].body
     assert files_in(path.parent / "blobs") == blobs
 
 
@@ -273,10 +273,8 @@ async def test_a_blob_that_another_cassette_references_is_not_removed(path):
     ],
 )  # fmt: skip
 async def test_a_redacted_recording_is_never_refused_and_a_scan_finds_nothing(exchanges, path):
-    transport = await recording(path, *exchanges)
-    transport.publish()
-    await transport.aclose()
-    assert scan(load(path)) == []
+    made = await published(path, *exchanges)
+    assert scan(made) == []
 
 
 # -- atomically --------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from attrs import evolve
 
+from vidgen_async.cassette.document import Document
 from vidgen_async.cassette.recording import RecordingTransport
 from vidgen_async.cassette.replay import Player
 from vidgen_async.cassette.request_matching import Claim
@@ -37,13 +38,14 @@ class AppendingTransport(RecordingTransport):
         self, inner: Transport, cassette: Cassette | str | os.PathLike[str], *, auto_publish: bool = True
     ) -> None:
         super().__init__(inner, cassette, auto_publish=auto_publish)
-        before = load_if_there(self.cassette.path)
-        once = evolve(self.cassette, exhausted="error")
+        before, once = self._recorder.before, evolve(self.cassette, exhausted="error")
         self._player = None if before is None else Player(before, once, self._recorder.clock)
-        self._recorder = self._make_recorder(before)
         played = () if before is None else before.interactions
         #: Replayed orders were never made: if the cassette has one, no durable journal stores any.
         self.is_replay = self.is_replay or any(interaction.op == _CREATE for interaction in played)
+
+    def _load_before(self) -> Document | None:
+        return load_if_there(self.cassette.path)
 
     async def send(self, request: Request) -> Response:
         """Replay the response, or send the request with the inner transport and record it."""

@@ -33,9 +33,6 @@ _ENDPOINTS = {
     "videos.get": "videos/[^/]+",
     "videos.content": "videos/[^/]+/content",
 }
-#: The number of redacted requests and bodies that are remembered, and the longest body in bytes.
-_MOST_REMEMBERED = 4096
-_LONGEST_REMEMBERED = 4096
 #: In bytes; these are redacted in some ten milliseconds.
 _LONGEST_IN_TURN = 1 << 13
 
@@ -53,7 +50,7 @@ class Recorder:
         self.part = PartialRecording(cassette.part)
         #: Held by whatever uses the redactor or writes: long texts are redacted in a thread.
         self.lock: asyncio.Lock = asyncio.Lock()
-        self._before = before
+        self.before = before
         recorded = () if before is None else before.interactions
         self._count = max((one.n for one in recorded), default=0)
         self._offset = max((one.ended or one.started for one in recorded), default=0.0)
@@ -62,9 +59,6 @@ class Recorder:
         self._is_over = False
         #: The ordinals of requests without an outcome.
         self.open: set[int] = set()
-        #: Redacted requests and bodies, while no further secret is known: polls repeat both.
-        self._remembered: dict[object, Any] = {}
-        self._version = 0
         #: The blobs that it references, and whether it created them.
         self._blobs: dict[str, bool] = {}
         self._has_base_url = before is not None and before.meta.base_url is not None
@@ -77,10 +71,10 @@ class Recorder:
         """Return the next ordinal, for this request. Nothing is awaited, so that the ordinals are in the order in which
         the requests began."""
         if self._began is None:
-            for interaction in () if self._before is None else self._before.interactions:
+            for interaction in () if self.before is None else self.before.interactions:
                 self.redactor.secrets.reserve(str(interaction_form(interaction)))
             try:
-                self.part.open(self._meta(), is_append=self._before is not None)
+                self.part.open(self._meta(), is_append=self.before is not None)
             except CassetteError as error:
                 self._record_failure(error)
                 raise
@@ -111,26 +105,11 @@ class Recorder:
         await self._hide_late_secrets()
 
     def _write_request(self, n: int, request: Request, sent: BodyCapture | None) -> None:
-        url, body = str(request.url), None if sent is None else request_body(sent, self.redactor)
-        form = self._remember(
-            (request.method, url, *request.headers.items()),
-            lambda: request_form(
-                RecordedRequest(request.method, self.redactor.url(url), self.redactor.headers(request.headers))
-            ),
-        )
-        form = form if body is None else {**form, "body": body}
+        body = None if sent is None else request_body(sent, self.redactor)
+        headers = self.redactor.headers(request.headers)
+        form = request_form(RecordedRequest(request.method, self.redactor.url(str(request.url)), headers, body))
         self._write_before(request, {"e": "open", "n": n, "op": request.op, "request": form})
         self.open.add(n)
-
-    def _remember(self, key: object, make: Callable[[], T]) -> T:
-        """What ``make`` returned for this key, while no further secret has become known."""
-        if self._version != self.redactor.secrets.version or len(self._remembered) >= _MOST_REMEMBERED:
-            self._version = self.redactor.secrets.version
-            self._remembered.clear()
-        if key not in self._remembered:
-            self._remembered[key] = make()
-        made: T = self._remembered[key]
-        return made
 
     async def write_outcome(self, n: int, make_line: Callable[[], dict[str, Any]], size: int = 0) -> None:
         """Write an outcome to the part file, unless the request has one or the recording is over. A failure is raised
@@ -178,12 +157,6 @@ class Recorder:
 
     def encode_body(self, capture: BodyCapture, headers: Headers) -> dict[str, Any] | None:
         """Return a response's recorded body."""
-        if capture.length <= _LONGEST_REMEMBERED:
-            key = (headers.get("Content-Type"), headers.get("Content-Encoding"), capture.parts[0])
-            return self._remember(key, lambda: self._encode_body(capture, headers))
-        return self._encode_body(capture, headers)
-
-    def _encode_body(self, capture: BodyCapture, headers: Headers) -> dict[str, Any] | None:
         body, blob = answer_body(capture, headers, self.redactor)
         if blob is not None:
             # It may turn out later that the blob contains a secret.
@@ -212,7 +185,7 @@ class Recorder:
             message = f"the recording at {self.part.path} is incomplete, nothing was published: {self._broken}"
             raise CassetteError(message) from self._broken
         if self._began is None:
-            if self._before is None:
+            if self.before is None:
                 publish(Document(self._meta()), self.cassette.path)
             return self.cassette.path
         recovered = recover(self.part.path)

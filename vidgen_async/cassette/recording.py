@@ -58,14 +58,15 @@ class RecordingTransport(WrappingTransport):
         super().__init__(inner)
         self.cassette: Cassette = as_cassette(cassette)
         self._auto_publish = auto_publish
-        self._recorder = self._make_recorder(None)
+        self._recorder = Recorder(self.cassette, self.clock or LoopClock(), before=self._load_before())
         self._active: set[InteractionRecorder] = set()
         self._is_closed = False
         self._is_over = False
         self.is_published: bool = False
 
-    def _make_recorder(self, before: Document | None) -> Recorder:
-        return Recorder(self.cassette, self.clock or LoopClock(), before=before)
+    def _load_before(self) -> Document | None:
+        """The cassette to which this recording is appended."""
+        return None
 
     @property
     def part(self) -> Path:
