@@ -34,7 +34,6 @@ from tests.transports import raw_service as raw
 from tests.transports.raw_service import raw_service
 from vidgen_async.cassette import Cassette, load, recover
 from vidgen_async.cassette.transport_factory import CI_VARIABLES
-from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import (
     CassetteBusyError,
     CassetteError,
@@ -566,11 +565,3 @@ async def test_a_request_whose_body_cannot_be_read_fails_as_it_does_without_a_re
 
 
 # -- a secret found at the end -----------------------------------------------------------------------------------------
-
-
-def test_a_recording_uses_the_clock_of_its_inner_transport(path):
-    inner = live()
-    inner.clock = VirtualClock()
-
-    assert RecordingTransport(inner, path).clock is inner.clock
-    assert RecordingTransport(live(), path).clock is None

@@ -14,7 +14,6 @@ from tests.cassette.recording_harness import (
     client_on,
     counting,
     create,
-    hang,
     in_turn,
     interactions_of,
     noise,
@@ -225,19 +224,6 @@ async def test_a_create_that_is_not_sent_is_not_recorded(path, ends_by):
     assert await leave(replay.connect(post({}))) is ends_by
     assert await create(replay, post({})) == b'{"answer": 1}'
     assert replay.played == [2]
-
-
-async def test_a_create_whose_connecting_is_cancelled_is_recorded_as_not_sent(path):
-    recording = RecordingTransport(FakeTransport(body_of, on_connect=hang), path, auto_publish=False)
-    creating = asyncio.ensure_future(create(recording, post({})))
-    await asyncio.sleep(0.001)
-    creating.cancel()
-    await asyncio.wait([creating])
-    await recording.aclose()
-
-    assert creating.cancelled()
-    [interaction] = recover(recording.part).document.interactions
-    assert (interaction.is_cancelled, interaction.failure.delivery) == (True, Delivery.NOT_SENT)
 
 
 async def test_a_create_that_is_cancelled_before_it_was_recorded_is_proven_not_sent(path):

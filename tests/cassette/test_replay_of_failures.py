@@ -232,7 +232,7 @@ async def refuse(request: Request) -> None:
 
 
 def slow(*answers: tuple[float, object]) -> Transport:
-    """Returns each answer after so many seconds."""
+    """Returns each answer after its time in seconds."""
     clock, left = VirtualClock(), list(answers)
 
     async def handle(_: Request) -> BufferedResponse:
