@@ -293,6 +293,7 @@ async def test_a_miss_names_a_different_field_of_a_body_by_its_pointer(path):
         post([{"prompt": "another secret plan"}]),
         post({"shots": [{"prompt": "another secret plan"}]}),
         post({"shots": {"prompt": "another secret plan"}}),
+        post({"prompt": [{"content": "another secret plan"}]}),
         post(b"another secret plan"),
         post(b"\0\1\2"),
         ask("/files", method="POST", body=b"x" * 100_000),
@@ -308,6 +309,7 @@ async def test_a_miss_never_shows_a_prompt(path, recorded):
         {"negative_prompt": SECRET_PLAN, "model": "m"},
         {"shots": [{"prompt": SECRET_PLAN}]},
         {"shots": {"prompt": SECRET_PLAN}},
+        {"prompt": [{"content": SECRET_PLAN}]},
         [{"prompt": SECRET_PLAN}],
         SECRET_PLAN.encode(),
     ):

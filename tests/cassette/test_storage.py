@@ -122,7 +122,8 @@ def test_a_scan_finds_the_known_secrets_of_a_recording():
 
 def test_a_scan_finds_a_secret_in_inline_bytes():
     data = b"\0\1" + TOKEN.encode() + b"\xff"
-    assert scan(document(look(1, body={"b64": base64.b64encode(data).decode()})))
+    made = document(look(1, body={"b64": base64.b64encode(data).decode()}))
+    assert scan(made) == [Finding("/interactions/0/response/body", "something in its bytes")]
 
 
 # -- what is found is not published ------------------------------------------------------------------------------------

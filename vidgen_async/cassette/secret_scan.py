@@ -71,7 +71,8 @@ def _differences(value: Any, redacted: Any, pointer: str, known: Secrets | None)
     elif known is not None and known.is_in(str(value)):
         yield Finding(pointer, "known value")
     elif unify_pseudonyms(str(redacted)) != unify_pseudonyms(str(value)):
-        yield Finding(pointer, find_secret_form(str(value)) or "value of a secret name")
+        other = "something in its bytes" if isinstance(value, dict) else "value of a secret name"
+        yield Finding(pointer, find_secret_form(str(value)) or other)
 
 
 # -- changing what is written ----------------------------------------------------------------------------------------
