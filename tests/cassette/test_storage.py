@@ -323,3 +323,14 @@ async def test_at_whatever_step_publishing_fails_the_old_cassette_stays_and_a_re
     assert load(path).interactions[0].body["json"] == {"a": 1}
     assert not transport.part.exists()
     await transport.aclose()
+
+
+async def test_a_late_value_that_cannot_be_removed_loses_no_response_and_prevents_publication(path, monkeypatch):
+    with monkeypatch.context() as broken:
+        fail_at("open", broken, path)
+        transport = await recording(path, said({"a": f"it was {SECRET}"}), said({"token": SECRET}))
+    with pytest.raises(CassetteError, match="incomplete"):
+        transport.publish()
+    assert not path.exists()
+    transport.give_up()
+    await transport.aclose()
