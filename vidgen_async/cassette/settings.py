@@ -53,18 +53,22 @@ def _one_of(*allowed: str) -> Any:
 
 
 def _secrets(given: Iterable[str]) -> tuple[str, ...]:
-    texts = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
+    texts = _items(given)
     if not all(isinstance(text, str) for text in texts):  # which are not shown
         raise ConfigurationError("Cassette(secrets=…) holds texts")
     return texts
 
 
 def _pointers(given: Iterable[str]) -> tuple[str, ...]:
-    pointers = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
+    pointers = _items(given)
     for pointer in pointers:
         if not isinstance(pointer, str) or not pointer.startswith("/"):
             raise ConfigurationError(f"Cassette(ignore=…) holds JSON pointers like '/prompt', not {pointer!r}")
     return pointers
+
+
+def _items(given: Iterable[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
 
 
 @frozen
