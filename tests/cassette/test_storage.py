@@ -22,6 +22,7 @@ from tests.cassette.planted_secrets import (
     sent,
     text_of_error,
 )
+from tests.cassette.recording_harness import read
 from tests.cassette.sample_cassettes import BASE, LINK, boat, changed, document, look, save, save_part
 from vidgen_async.cassette import Cassette, Document, Finding, RecordedRequest, load, recover, scan
 from vidgen_async.clock import VirtualClock
@@ -204,6 +205,28 @@ async def test_a_rewritten_part_file_is_still_private_and_locked(path):
         await recording(path, said({}))
     transport.publish()
     await transport.aclose()
+
+
+async def test_a_value_that_a_request_makes_known_is_removed_before_the_request_is_sent(path):
+    found = []
+
+    async def service(_):
+        found.append(leaks(files_in(path.parent), SECRET))
+        return answered(json.dumps({"a": f"it was {SECRET}"}))
+
+    transport = RecordingTransport(FakeTransport(service), path)
+    await read(transport, asked())
+    await read(transport, asked(key=SECRET))
+    await transport.aclose()
+    assert found == [[], []]
+
+
+async def test_a_value_that_its_own_response_makes_known_is_never_written(path, monkeypatch):
+    written, write = [], os.write
+    monkeypatch.setattr(os, "write", lambda file, data: written.append(bytes(data)) or write(file, data))
+    await published(path, said({"a": f"it was {SECRET}", "token": SECRET}))
+    assert written
+    assert not leaks({"written": b"".join(written)}, SECRET)
 
 
 async def test_a_value_that_is_learnt_late_has_one_pseudonym_everywhere(path):
