@@ -1,7 +1,6 @@
 """Checks of cassettes before they are committed: valid, complete, without secrets, recent enough; and files beside
 cassettes that belong to none."""
 
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -21,8 +20,8 @@ from vidgen_async.errors import CassetteInvalidError, CassetteVersionError
 #: The names of files that are written while recording, and of older recordings that did not end.
 UNFINISHED = re.compile(r".*\.json\.part(?:\.old\d*)?")
 
-#: The beginning of a cassette; a file that is damaged after it still counts as one.
-_BEGINNING = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"format"\s*:\s*"' + FORMAT.encode() + rb'"')
+#: A file that is damaged elsewhere still counts as a cassette.
+_FORMAT = re.compile(rb'"format"\s*:\s*"' + FORMAT.encode() + rb'"')
 _NAMED_BLOB = re.compile(rb'"blob"\s*:\s*"([^"\\]+)"')
 _NOT_ENTERED = frozenset({"node_modules", "site-packages", "__pycache__"})
 
@@ -55,17 +54,8 @@ class Problem:
 
 
 def is_cassette(path: Path) -> bool:
-    """Whether the file is a cassette, also a damaged one with a valid beginning. OSError when it cannot be read."""
-    data = path.read_bytes()
-    if _BEGINNING.match(data):
-        return True
-    if FORMAT.encode() not in data:
-        return False
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(value, dict) and value.get("format") == FORMAT
+    """Whether the file is a cassette, also a damaged one. OSError when it cannot be read."""
+    return _FORMAT.search(path.read_bytes()) is not None
 
 
 def cassettes_below(directory: Path) -> list[Path]:
