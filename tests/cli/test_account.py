@@ -79,15 +79,15 @@ def test_an_unknown_model_is_exit_code_2_with_the_nearest_name(here):
 
 
 def test_the_table_fits_the_terminal(terminal):
-    for width, first in ((80, "model"), (120, "model"), (50, USABLE[0])):
+    for width in (50, 80, 120):
         code, shown = terminal("models", width=width)
         assert code == 0, shown
         lines = [line for line in text_of(shown) if line]
         assert max(map(len, lines)) <= width
-        assert any(line.startswith(first) for line in lines[:2])
+        assert lines[0].split()[0] == "model"
         assert sum(line.startswith(tuple(USABLE)) for line in lines) == 5
         assert lines[-1].startswith("5 more are unavailable; --all")
-        assert ("Vendor H3 2K" in shown) is (width != 80)
+        assert "Vendor H3 2K" in shown
 
 
 def test_an_empty_catalog_is_reported(here, service):

@@ -207,7 +207,7 @@ def test_a_bug_is_an_error_and_never_a_problem_of_the_cassette(vidgen_cassette, 
     def fail(*_, **__):
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setattr("vidgen_async.cli.actions.cassette.check_cassette", fail)
+    monkeypatch.setattr("vidgen_async.cassette.check", fail)
     code, out, err = vidgen_cassette("check", "cassettes")
     assert (code, out) == (2, "")
     assert "unexpected ZeroDivisionError: oh" in err

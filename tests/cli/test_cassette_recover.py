@@ -125,7 +125,9 @@ def test_a_cassette_with_other_interactions_is_replaced_only_by_force(vidgen_cas
     save(tmp_path / "boat.json", old)
     code, _, err = vidgen_cassette("recover", part, "--json")
     assert code == 2
-    assert "boat.json has interactions that were not recovered. Nothing was written; --force" in message(err)
+    error = json.loads(err)["error"]
+    assert error["message"] == "boat.json has interactions that were not recovered. Nothing was written."
+    assert error["hint"] == "--force replaces it."
     assert load(tmp_path / "boat.json") == old
 
     assert vidgen_cassette("recover", part, "--force")[0] == 1
@@ -186,7 +188,7 @@ def test_a_lost_blob_is_reported(vidgen_cassette, tmp_path):
     save_part(tmp_path / "boat.json.part", document(download(1)))
     code, _, err = vidgen_cassette("recover", "boat.json.part")
     assert code == 1
-    assert err == f"warning: the blob {BLOB} is lost: its body cannot be replayed\n"
+    assert err == f"warning: there is no blobs/{BLOB}: a body cannot be replayed\n"
 
 
 def test_with_a_secret_nothing_is_written_and_the_secret_is_not_shown(vidgen_cassette, tmp_path):

@@ -142,7 +142,7 @@ def test_order_ids_are_shown_where_they_are_known_and_fit():
         "too dark; check the refund in the credit ledger",
     ]  # fmt: skip
     assert table_rows(progress, width=80)[0].split(maxsplit=3) == [
-        "task_9bb34ae375b1", "failed", at, "too dark; check the refund in the …",
+        "task_9bb34ae375b1", "failed", at, "too dark; check the refund in the credi…",
     ]  # fmt: skip
 
 

@@ -6,7 +6,6 @@ import logging
 import os
 import signal
 import sys
-import time
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
@@ -16,9 +15,11 @@ import pytest
 
 from tests.signals import accept_signals, interrupt
 from vidgen_async.cli.command_runner import SIGNALS, _Interruption, _ScreenHandler, run_command
-from vidgen_async.cli.operations import CommandRun, Target
 from vidgen_async.cli.request_options import RequestOptions
+from vidgen_async.cli.run import Run
 from vidgen_async.cli.run_state import Charge, RunState, Stage
+from vidgen_async.cli.settings import Settings
+from vidgen_async.cli.targets import Target
 from vidgen_async.client import Client
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import (
@@ -32,7 +33,7 @@ from vidgen_async.errors import (
 from vidgen_async.events import Event
 from vidgen_async.journal import MemoryJournal, Order, OrderRef, OrderState, Permission
 from vidgen_async.transports import BufferedResponse, FakeTransport
-from vidgen_async.types.limits import Pacing
+from vidgen_async.types import Pacing
 
 from .conftest import PICTURE, FakeScreen
 
@@ -84,23 +85,26 @@ class CommandSetup:
         self.state = RunState(order_id=ORDER, output="out.mp4")
         self.clock = VirtualClock()
         self.journal = MemoryJournal()
+        self.command = Run(Settings(timeout=60), self.screen, self.state)
 
     @asynccontextmanager
     async def open_run(self):
         async with Client(
             "key", base_url=BASE, transport=self.transport, journal=self.journal, clock=self.clock, poll_interval=1
         ) as client:
-            yield CommandRun(client, self.state, self.screen, 60, time.monotonic())
+            self.command.client = client
+            yield self.command
 
     async def generate(self, request_options: RequestOptions, target: Target, *, validate: bool = False) -> None:
         async with self.open_run() as run:
-            await target.check()
-            await run.wait_and_save(await run.create(request_options, validate=validate), target)
+            await target.check(run.client)
+            receipt = await run.create(request_options, validate=validate)
+            await run.save(await run.wait(receipt), target)
 
     async def resume(self, target: Target, *, validate: bool = True) -> None:
         async with self.open_run() as run:
-            await target.check()
-            await run.wait_and_save(await run.resume_create(validate=validate), target)
+            await target.check(run.client)
+            await run.save(await run.wait(await run.resume(ORDER, validate=validate)), target)
 
     async def store_order(self, *, is_being_sent: bool) -> None:
         """Store the order as another run has left it."""
@@ -120,7 +124,10 @@ class CommandSetup:
 
     def run(self, request_options: RequestOptions, target: Target) -> int:
         with accept_signals(*SIGNALS):
-            return run_command(self.generate(request_options, target), self.state, self.screen, is_debug=False)
+            return run_command(lambda _: self.generate(request_options, target), self.command)
+
+    def run_work(self, work) -> int:
+        return run_command(lambda _: work(), self.command)
 
     @property
     def ops(self) -> list[str]:
@@ -239,7 +246,7 @@ async def test_a_resume_with_a_failing_journal_does_not_report_an_uncertain_orde
     setup.journal.get = _fail_from_second_call(setup.journal.get)
     with pytest.raises(JournalError):
         await setup.resume(target)
-    await setup.state.await_create()
+    setup.state.settle_create()
     assert setup.state.charge is Charge.UNCERTAIN
 
 
@@ -266,7 +273,7 @@ def test_an_unexpected_error_is_a_paragraph(setup, target):
     async def breaks():
         raise ZeroDivisionError
 
-    assert run_command(breaks(), setup.state, setup.screen, is_debug=False) == 1
+    assert setup.run_work(breaks) == 1
     assert "ZeroDivisionError" in setup.screen.report.text
 
 
@@ -384,7 +391,7 @@ def test_an_ignored_signal_stays_ignored(setup, which):
 
     before = signal.signal(which, signal.SIG_IGN)
     try:
-        assert run_command(work(), setup.state, setup.screen, is_debug=False) == 0
+        assert setup.run_work(work) == 0
     finally:
         signal.signal(which, before)
 
@@ -434,7 +441,7 @@ def test_a_command_runs_on_uvloop_where_it_is_installed(setup, monkeypatch, is_i
 
     loops = []
     monkeypatch.setitem(sys.modules, "uvloop", SimpleNamespace(new_event_loop=Loop) if is_installed else None)
-    assert run_command(work(), setup.state, setup.screen, is_debug=False) == 0
+    assert setup.run_work(work) == 0
     assert loops == [is_installed]
 
 
@@ -444,7 +451,7 @@ def test_failed_polls_of_many_tasks_cause_one_warning(setup):
             report_failed_poll(f"task_{n}")
             report_failed_poll(f"task_{n}")
 
-    run_command(work(), setup.state, setup.screen, is_debug=False)
+    setup.run_work(work)
     assert setup.screen.lines == ["warning: polls of task task_0 fail (ConnectError); it will be polled again"]
 
 
@@ -454,7 +461,7 @@ def test_failed_polls_cause_no_warnings_beside_the_live_view(setup):
         report_failed_poll("task_1")
         report_failed_poll("task_1")
 
-    run_command(work(), setup.state, setup.screen, is_debug=False)
+    setup.run_work(work)
     assert setup.screen.lines == []
 
 
@@ -462,7 +469,7 @@ def test_warnings_of_the_sdk_are_shown(setup):
     async def work():
         logging.getLogger("vidgen_async.watcher").warning("an unknown state %r", "paused")
 
-    run_command(work(), setup.state, setup.screen, is_debug=False)
+    setup.run_work(work)
     assert setup.screen.lines == ["warning: an unknown state 'paused'"]
 
 

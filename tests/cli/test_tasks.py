@@ -200,11 +200,10 @@ def test_a_watch_without_ids_on_stdin_is_reported(here):
     assert "stdin has no task ids" in err
 
 
-def test_a_watch_refuses_invalid_task_ids_before_it_shows_anything(here):
-    code, out, err = here("watch", "task-1", "..")
-    assert (code, out) == (2, "")
-    assert "a task id must be text" in err
-    assert "2 tasks" not in err
+def test_an_invalid_task_id_is_wrong_usage(here):
+    for command in ("get", "wait", "watch"):
+        code, out, err = here(command, "..")
+        assert (code, "a task id must be text" in out + err) == (2, True), command
 
 
 def test_a_watch_without_arguments_is_wrong_usage(here):

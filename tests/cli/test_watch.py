@@ -4,15 +4,15 @@ import asyncio
 import errno
 import io
 import json
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 from rich.console import Console
 
-from vidgen_async.cli.operations import CommandRun
+from vidgen_async.cli.run import Run
 from vidgen_async.cli.run_state import RunState, Stage
+from vidgen_async.cli.settings import Settings
 from vidgen_async.cli.terminal.exit_codes import Exit
 from vidgen_async.cli.terminal.exit_reports import TasksFailedError, interrupt_report
 from vidgen_async.cli.terminal.result_output import show_on_terminal
@@ -70,7 +70,7 @@ class WatchSetup:
         self.interval = interval
 
     @asynccontextmanager
-    async def open_run(self, updates: Updates, timeout: float) -> AsyncIterator[CommandRun]:
+    async def open_run(self, updates: Updates, timeout: float) -> AsyncIterator[Run]:
         async with Client(
             "key",
             base_url="http://127.0.0.1:1/openapi/v1",
@@ -80,7 +80,9 @@ class WatchSetup:
             poll_interval=self.interval,
             on_update=updates.put_nowait,
         ) as client:
-            yield CommandRun(client, self.state, self.screen, timeout, time.monotonic())
+            run = Run(Settings(timeout=timeout), self.screen, self.state)
+            run.client = client
+            yield run
 
     async def watch(self, count: int, *, is_live: bool = False, timeout: float = 3600) -> None:
         updates: Updates = asyncio.Queue()

@@ -605,7 +605,7 @@ async def test_a_user_without_rights_needs_tables_that_an_administrator_has_made
     with pytest.raises(JournalError, match="let an administrator execute what vidgen journal schema prints"):
         await journal.namespace("word")
 
-    execute(server, schema.script(journal.schema, user="worker"))
+    execute(server, schema.postgres_schema(journal.schema, user="worker"))
     assert await journal.namespace("word") == "word"
     await sending(journal)
     await journal.settle(ref_of(), 1, accepted())
@@ -623,7 +623,7 @@ async def test_a_missing_table_is_named(server, open_journal):
 async def test_a_user_whose_right_to_the_schema_was_revoked_is_not_told_to_restore_tables_only(server, open_journal):
     journal = open_journal(server.dsn.replace("postgres@", "revoked@"))
     execute(server, "CREATE ROLE revoked LOGIN")
-    execute(server, schema.script(journal.schema, user="revoked"))
+    execute(server, schema.postgres_schema(journal.schema, user="revoked"))
     await journal.namespace("word")
     execute(server, f"REVOKE USAGE ON SCHEMA {journal.schema} FROM revoked")
     with pytest.raises(JournalError, match=r"may not use the schema \(then GRANT USAGE ON SCHEMA\)"):

@@ -49,6 +49,11 @@ class OrderState(StrEnum):
     WITHDRAWN = "withdrawn"
     """An operator withdrew an order that had not been sent."""
 
+    @property
+    def is_sendable(self) -> bool:
+        """Whether ``orders.resume`` sends such an order: for certain, the service created nothing for it."""
+        return self in SENDABLE
+
 
 OrderStateName: TypeAlias = Literal["queued", "sending", "uncertain", "rejected", "accepted", "abandoned", "withdrawn"]
 """The values of :class:`OrderState`, for calls that accept a state by its name."""

@@ -1,8 +1,9 @@
 """The exit code and the report of a run that fails or is interrupted: pure, from the error and the run's state."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import chain
+from typing import Any
 
 from attrs import evolve, frozen
 
@@ -10,12 +11,7 @@ from vidgen_async import errors
 from vidgen_async.cli.run_state import Charge, RunState, Stage
 from vidgen_async.cli.terminal.exit_codes import Exit
 from vidgen_async.cli.terminal.standard_streams import OutputError
-from vidgen_async.orders.error_messages import NOT_AUTOMATIC
-from vidgen_async.service.codec import is_json_object
-from vidgen_async.types.orders import SENDABLE
-from vidgen_async.types.resources import ACTIVE_STATES
-from vidgen_async.types.serialization import kind_of
-from vidgen_async.watcher import CHECK_REFUND
+from vidgen_async.types import CHECK_REFUND, kind_of
 
 
 class TasksFailedError(errors.VidgenError):
@@ -24,6 +20,13 @@ class TasksFailedError(errors.VidgenError):
     def __init__(self, message: str = "", *, code: Exit = Exit.FAILED) -> None:
         super().__init__(message)
         self.code = code
+
+
+def refuse_failed(failed: int, total: int, codes: Collection[Exit]) -> None:
+    """Raise TasksFailedError if some of the tasks failed, with these exit codes."""
+    if failed:
+        code = next(iter(codes)) if len(set(codes)) == 1 else Exit.FAILED
+        raise TasksFailedError(f"{failed:,} of {total:,} tasks did not complete", code=code)
 
 
 class NoTaskError(errors.OrderStateError):
@@ -47,6 +50,8 @@ _CODES: Sequence[tuple[type[Exception], Exit]] = (
     (errors.NotReadyError, Exit.FAILED),
 )
 
+NOT_AUTOMATIC = "The order is not sent again without your decision."
+
 #: A proposed command names at most this many tasks.
 MAX_PASTED_IDS = 10
 
@@ -58,6 +63,12 @@ DECIDE = "Look for the task in the service's own console, then run one of these 
 NEW_ORDER = "Running the same command again would create another order, because it has no --order-id."
 CHECK_THE_KEY = "Check VIDGEN_API_KEY: it must be the complete key, not the prefix that a list of keys shows."
 SANDBOX_ENDED = "This was a sandbox, which ends with this command together with its tasks: nothing was charged."
+
+#: Arguments in the advice of errors, and the options that mean the same.
+_OPTIONS = {
+    "accept_duplicate_risk=True": "--accept-duplicate-risk resends it anyway.",
+    "replace=True": "--force replaces it.",
+}
 
 
 @frozen
@@ -86,6 +97,13 @@ class Report:
         below = filter(None, chain(*zip(notes, self.commands, strict=True)))
         hints = [("hint", _decapitalized(hint))] if hint else []
         return (("error", _decapitalized(self.text)), *hints, *(("", line) for line in below))
+
+    def to_dict(self, code: int) -> dict[str, Any]:
+        """The error with this exit code as a JSON object."""
+        error = {"kind": self.kind, "message": self.text, "exit_code": int(code)}
+        names = ("hint", "order_id", "task_id", "retry_after")
+        about = {**{name: getattr(self, name) for name in names}, "commands": list(self.commands)}
+        return {**error, **{name: value for name, value in about.items() if value}}
 
 
 def _decapitalized(sentence: str) -> str:
@@ -147,7 +165,7 @@ def _explain_error(error: BaseException, run_state: RunState) -> Report:
         known = () if names_order else (_uncertain(run_state),)
         attempts = len(error.attempts) if isinstance(error, errors.CreateError) else 0
         return _decisions(" ".join((text, *known)), run_state, attempts)
-    if isinstance(error, NoTaskError) and error.state in SENDABLE:
+    if isinstance(error, NoTaskError) and error.state is not None and error.state.is_sendable:
         return Report(text, (_resume_order(run_state),), "To send the order:")
     if run_state.stage is Stage.CREATE and run_state.is_durable and _is_retryable(error):
         return Report(text, (_resume_order(run_state),), "To retry the order:")
@@ -200,7 +218,7 @@ def _is_of_host(error: BaseException | None, host: str) -> bool:
     if isinstance(error, errors.ConnectError):
         return bool(host) and host in error.message
     if isinstance(error, errors.NotFoundError | errors.UnexpectedResponseError):
-        return not is_json_object(error.body)
+        return not error.body.lstrip().startswith(b"{")
     return error is not None and _is_of_host(error.__cause__, host)
 
 
@@ -224,6 +242,9 @@ def _specific_advice(error: BaseException, run_state: RunState) -> tuple[str, ..
             "orders", "adopt", arguments=(run_state.order_id, error.task_id), options=run_state.connection
         )
         return (f"Note the task id, and record it: {adopt}",)
+    for argument, option in _OPTIONS.items():
+        if argument in getattr(error, "advice", ""):
+            return (option,)
     if not isinstance(error, errors.VidgenError | BrokenPipeError):
         return ("This is a bug in vidgen; set VIDGEN_DEBUG=1 for a traceback.",)
     return ()
@@ -310,7 +331,7 @@ def _task_status(run_state: RunState) -> str:
         return f"Task {run_state.task_id} is completed and charged; its video is still at the service."
     if run_state.status == "failed":
         return f"Task {run_state.task_id} failed; {CHECK_REFUND}."
-    if run_state.status in ACTIVE_STATES:
+    if run_state.status in ("queued", "running"):
         return f"Task {run_state.task_id} is still running at the service and is charged."
     known = "was accepted and is charged" if run_state.status is None and run_state.order_id else "may still be running"
     return f"Task {run_state.task_id} {known}; an interruption does not stop it."
@@ -328,7 +349,7 @@ def _message(error: BaseException, run_state: RunState) -> str:
         failed = f"; the last poll failed: {run_state.last_poll_error}" if run_state.last_poll_error else ""
         if error.task is None:
             return f"the wait timed out: the state of task {error.task_id} is unknown{failed}"
-        is_running = not failed and error.task.status in ACTIVE_STATES
+        is_running = not failed and error.task.status in ("queued", "running")
         now = "is still running at the service and is charged" if is_running else "may still be running"
         return f"the wait timed out: task {error.task_id} (last state {error.task.status}{failed}) {now}"
     if isinstance(error, errors.TaskFailedError):
