@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 from vidgen_async import errors
 from vidgen_async.cli.run_state import Charge, RunState, Stage, WatchResult
-from vidgen_async.cli.terminal.exit_codes import Exit
-from vidgen_async.cli.terminal.exit_reports import TasksFailedError, error_report, exit_code, interrupt_report
+from vidgen_async.cli.terminal.exit_codes import Exit, TasksFailedError, exit_code
+from vidgen_async.cli.terminal.exit_reports import error_report, interrupt_report
 from vidgen_async.orders import WHAT_TO_DO
 from vidgen_async.types.orders import Attempt
 from vidgen_async.types.resources import VideoTask

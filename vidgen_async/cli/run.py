@@ -2,9 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack, ExitStack, aclosing, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,6 @@ from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.service_connection import OwnJournal, describe_settings, open_client, open_journal
 from vidgen_async.cli.settings import Access, Settings
 from vidgen_async.cli.targets import Target
-from vidgen_async.cli.terminal.exit_reports import NoTaskError
 from vidgen_async.cli.terminal.file_copy import copy_to_stdout
 from vidgen_async.cli.terminal.formatting import moment, seconds, show_value, size
 from vidgen_async.cli.terminal.json_documents import model_of, task_document
@@ -25,20 +23,14 @@ from vidgen_async.cli.terminal.standard_streams import drop_lost_output
 from vidgen_async.cli.terminal.status_display import Screen, make_screen
 from vidgen_async.errors import (
     AuthenticationError,
-    BadRequestError,
-    ConfigurationError,
     ConnectError,
     DownloadError,
-    InvalidRequestError,
-    JournalError,
-    NotFoundError,
     OrderStateError,
     ServiceError,
     TransportError,
-    UncertainCreateError,
     VidgenError,
 )
-from vidgen_async.journal import MemoryJournal, OrderRef, OrderState
+from vidgen_async.journal import MemoryJournal, OrderState
 from vidgen_async.types import CatalogModel, TaskLike
 
 if TYPE_CHECKING:
@@ -97,6 +89,10 @@ class Run:
             place = f"in the journal {opened.place} for account {settings.account!r} at {url.origin()}"
             self.state.journal_place = place
         return self.client
+
+    def open_journal(self, access: Access) -> OwnJournal:
+        """Return another journal than that of the client, which only reads tasks."""
+        return open_journal(self.settings.journal, access)[0]
 
     async def find_order(self, order_id: str) -> Order | None:
         """Return the stored order, or None."""
@@ -224,75 +220,6 @@ class Run:
             self.screen.start_step(f"order {known.order_id} was already accepted; it is not sent again")
         self.screen.print_fact("task", receipt.task_id)
         return receipt
-
-    async def find_tasks(self, names: Sequence[str]) -> dict[str, str | None]:
-        """Return the ids of tasks, with those of their orders where these are named. A name is the id of either.
-
-        Raises:
-            InvalidRequestError: A name is that of an order and of a task.
-            NoTaskError, UncertainCreateError: The order has no task.
-        """
-        stage, self.state.stage = self.state.stage, Stage.JOURNAL
-        orders = await self._find_orders(names)
-        tasks: dict[str, str | None] = {}
-        for name in names:
-            order = orders.get(name)
-            tasks[name if order is None else await self._task_of(order)] = None if order is None else name
-        self.state.stage = stage
-        return tasks
-
-    async def find_task(self, name: str) -> str:
-        """Return the id of the one task that this run is about, as :meth:`find_tasks` does."""
-        ((task_id, self.state.order_id),) = (await self.find_tasks([name])).items()
-        if self.state.order_id is not None:
-            self.screen.print_fact("task", task_id)
-        self.state.set_task(task_id)
-        return task_id
-
-    async def _find_orders(self, names: Sequence[str]) -> dict[str, Order]:
-        """Return the orders in the journal that have one of these ids. A journal that cannot be read is an error only
-        if --journal names it: tasks are read without one."""
-        service, settings = str(self.client.base_url.origin()), self.settings
-        try:
-            journal, _ = open_journal(settings.journal, Access.EXISTING if settings.journal else Access.LOOKUP)
-            try:
-                now = datetime.now(UTC)
-                refs = [OrderRef(service=service, account=settings.account, order_id=name) for name in names]
-                found = [await journal.get(ref, now) for ref in refs if ref.order_id.isprintable()]
-            finally:
-                await journal.aclose()
-        except (ConfigurationError, JournalError) as error:
-            if settings.journal:
-                raise
-            self.screen.warn(f"no order ids are looked up, only task ids: {error.summary}")
-            return {}
-        return {order.order_id: order for order in found if order is not None}
-
-    async def _task_of(self, order: Order) -> str:
-        order_id, receipt = order.order_id, order.receipt
-        if receipt is None:
-            self.state.load_order(order)
-            self.state.order_id, self.state.is_durable = order_id, True
-            if order.state in (OrderState.UNCERTAIN, OrderState.ABANDONED):
-                message = f"it is unknown whether the service accepted order {order_id!r}, which is {order.state}"
-                key, attempts = order.idempotency_key, order.attempts
-                raise UncertainCreateError(message, order_id=order_id, idempotency_key=key, attempts=attempts)
-            message = f"order {order_id!r} cannot be used in place of its task: it is {order.state}"
-            raise NoTaskError(message, order_id=order_id, state=order.state)
-        if order_id != receipt.task_id and await self._is_task(order_id):
-            message = (
-                f"{order_id!r} is an order in the journal, with the task {receipt.task_id!r}, and also a task of the "
-                f"service: use {receipt.task_id!r} for the task of the order; add --journal memory: for the other one"
-            )
-            raise InvalidRequestError(message, problems=[message])
-        return receipt.task_id
-
-    async def _is_task(self, task_id: str) -> bool:
-        try:
-            await self.client.videos.get(task_id)
-        except (NotFoundError, BadRequestError, InvalidRequestError):
-            return False
-        return True
 
     async def describe_other_accounts(self) -> str:
         """For an empty list of this account: which others have orders in the journal, here or at another service, up to

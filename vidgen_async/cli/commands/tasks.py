@@ -12,8 +12,9 @@ from vidgen_async.cli.option_values import problem_of_text, read_shard
 from vidgen_async.cli.options import OUTPUT_HELP, connection_options, force_option, order_ids
 from vidgen_async.cli.run_state import Stage, WatchResult
 from vidgen_async.cli.targets import Target
-from vidgen_async.cli.terminal.exit_codes import Exit
-from vidgen_async.cli.terminal.exit_reports import download_unverified, exit_code, refuse_failed
+from vidgen_async.cli.task_names import find_task, find_tasks
+from vidgen_async.cli.terminal.exit_codes import Exit, exit_code, refuse_failed
+from vidgen_async.cli.terminal.exit_reports import download_unverified
 from vidgen_async.cli.terminal.json_documents import task_document
 from vidgen_async.cli.terminal.views import facts_of
 from vidgen_async.errors import UnverifiedVideoError, VidgenError
@@ -37,7 +38,7 @@ async def get(run: "Run", task_id: str) -> None:
       vidgen get task_9bb34ae375b1 --json | jq -r .status
     """
     client = await run.connect(only_prints=True)
-    (found,) = await run.find_tasks([task_id])
+    (found,) = await find_tasks(run, [task_id])
     run.state.stage = Stage.QUERY
     task = await client.videos.get(found)
     run.screen.show(facts_of(_facts(task)), task_document(task))
@@ -86,7 +87,7 @@ async def wait(run: "Run", task_ids: tuple[str, ...], output: str | None, force:
     if others:
         await _wait_for_all(run, task_ids, output, may_replace=force)
         return
-    task_id = await run.find_task(name)
+    task_id = await find_task(run, name)
     target = None if output is None else Target.named(output, may_replace=force).of_task(client, task_id)
     if target is not None:
         await target.check(client)
@@ -102,7 +103,7 @@ async def wait(run: "Run", task_ids: tuple[str, ...], output: str | None, force:
 async def _wait_for_all(run: "Run", names: Sequence[str], output: str | None, *, may_replace: bool) -> None:
     """Show each task when it finishes, and save its video if there is a directory; TasksFailedError if some failed."""
     client, targets = run.client, {}
-    task_ids = [*await run.find_tasks(names)]
+    task_ids = [*await find_tasks(run, names)]
     unfinished = list(task_ids)
     run.state.watch_result = WatchResult(0, len(task_ids), unfinished, "wait")
     if output is not None:
@@ -213,7 +214,7 @@ async def download(run: "Run", task_id: str, output: str, force: bool, accept_un
     run.state.output = output
     run.state.options += ("--force",) if force else ()
     client = await run.connect()
-    found = await run.find_task(task_id)
+    found = await find_task(run, task_id)
     target = Target.named(output, may_replace=force).of_task(client, found)
     await target.check(client)
     run.state.stage = Stage.QUERY

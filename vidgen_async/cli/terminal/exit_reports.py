@@ -1,7 +1,7 @@
 """The exit code and the report of a run that fails or is interrupted: pure, from the error and the run's state."""
 
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -9,46 +9,8 @@ from attrs import evolve, frozen
 
 from vidgen_async import errors
 from vidgen_async.cli.run_state import Charge, RunState, Stage
-from vidgen_async.cli.terminal.exit_codes import Exit
-from vidgen_async.cli.terminal.standard_streams import OutputError
+from vidgen_async.cli.terminal.exit_codes import NoTaskError
 from vidgen_async.types import CHECK_REFUND, kind_of
-
-
-class TasksFailedError(errors.VidgenError):
-    """Some of several tasks failed; each was reported before. ``code`` is the exit code of the run."""
-
-    def __init__(self, message: str = "", *, code: Exit = Exit.FAILED) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-def refuse_failed(failed: int, total: int, codes: Collection[Exit]) -> None:
-    """Raise TasksFailedError if some of the tasks failed, with these exit codes."""
-    if failed:
-        code = next(iter(codes)) if len(set(codes)) == 1 else Exit.FAILED
-        raise TasksFailedError(f"{failed:,} of {total:,} tasks did not complete", code=code)
-
-
-class NoTaskError(errors.OrderStateError):
-    """An order that was named in place of its task has none."""
-
-
-#: The first match counts.
-_CODES: Sequence[tuple[type[Exception], Exit]] = (
-    (OutputError, Exit.FAILED),
-    (errors.UncertainCreateError, Exit.UNCERTAIN),
-    (errors.NotSentError, Exit.NOT_SENT),
-    (errors.RejectedError, Exit.REFUSED),
-    (errors.OrderConflictError, Exit.USAGE),
-    (errors.OrderStateError, Exit.USAGE),
-    (errors.ConfigurationError, Exit.USAGE),
-    (errors.InvalidRequestError, Exit.USAGE),
-    (errors.ReceiptNotStoredError, Exit.FAILED),
-    (errors.JournalError, Exit.NOT_SENT),
-    (errors.TaskFailedError, Exit.FAILED),
-    (errors.WaitTimeoutError, Exit.TIMEOUT),
-    (errors.NotReadyError, Exit.FAILED),
-)
 
 NOT_AUTOMATIC = "The order is not sent again without your decision."
 
@@ -111,31 +73,13 @@ def _decapitalized(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() or sentence[1:2] == " " else sentence
 
 
-def exit_code(error: BaseException, stage: Stage) -> Exit:
-    """The documented exit code for an error at this stage."""
-    if isinstance(error, TasksFailedError):
-        return error.code
-    for kind, code in _CODES:
-        if isinstance(error, kind):
-            return code
-    if not isinstance(error, errors.VidgenError):
-        return Exit.FAILED
-    if stage is Stage.CHECK:
-        return Exit.USAGE
-    is_refusal = isinstance(error, errors.ServiceError) and 400 <= error.status < 500
-    if stage.is_before_create:
-        return Exit.REFUSED if is_refusal else Exit.NOT_SENT
-    if stage in (Stage.QUERY, Stage.JOURNAL) and isinstance(error, errors.AuthenticationError):
-        return Exit.REFUSED
-    return Exit.DOWNLOAD if stage is Stage.DOWNLOAD and not isinstance(error, errors.NotFoundError) else Exit.FAILED
-
-
 def error_report(error: BaseException, run_state: RunState) -> Report:
     """What an error means for the user who ran the command."""
     report = _explain_error(error, run_state)
+    host_settings = run_state.host_settings if _is_of_host(error, run_state.host) else ""
     return evolve(
         report,
-        hint=" ".join(filter(None, (*_advice(error, run_state), report.hint))),
+        hint=" ".join(filter(None, (host_settings, _advice(error, run_state), report.hint))),
         kind=kind_of(error) if isinstance(error, errors.VidgenError) else "unexpected",
         order_id=run_state.order_id or getattr(error, "order_id", None) or None,
         task_id=run_state.task_id or getattr(error, "task_id", None) or None,
@@ -222,32 +166,23 @@ def _is_of_host(error: BaseException | None, host: str) -> bool:
     return error is not None and _is_of_host(error.__cause__, host)
 
 
-def _advice(error: BaseException, run_state: RunState) -> tuple[str, ...]:
-    """The setting that is to be checked, and the advice of the SDK's error as commands."""
-    settings = (run_state.host_settings,) if _is_of_host(error, run_state.host) else ()
-    return (*settings, *_specific_advice(error, run_state))
-
-
-def _specific_advice(error: BaseException, run_state: RunState) -> tuple[str, ...]:
+def _advice(error: BaseException, run_state: RunState) -> str:
+    """The advice of the SDK's error in terms of the command."""
     refusal = error.__cause__ if isinstance(error, errors.UncertainCreateError | errors.NotSentError) else error
     if isinstance(refusal, errors.AuthenticationError) and refusal.source == "service key":
-        return (CHECK_THE_KEY,)
+        return CHECK_THE_KEY
     if isinstance(error, errors.NotSentError):
         is_another = run_state.is_durable and not run_state.has_given_order_id
-        return (NEW_ORDER if is_another else "Running this command again is safe.",)
+        return NEW_ORDER if is_another else "Running this command again is safe."
     if isinstance(error, errors.RejectedBadRequestError) and run_state.is_durable:
-        return ("To send a corrected request, use a new --order-id.",)
+        return "To send a corrected request, use a new --order-id."
     if isinstance(error, errors.ReceiptNotStoredError) and run_state.order_id is not None:
-        adopt = command_line(
-            "orders", "adopt", arguments=(run_state.order_id, error.task_id), options=run_state.connection
-        )
-        return (f"Note the task id, and record it: {adopt}",)
-    for argument, option in _OPTIONS.items():
-        if argument in getattr(error, "advice", ""):
-            return (option,)
+        task = (run_state.order_id, error.task_id)
+        adopt = command_line("orders", "adopt", arguments=task, options=run_state.connection)
+        return f"Note the task id, and record it: {adopt}"
     if not isinstance(error, errors.VidgenError | BrokenPipeError):
-        return ("This is a bug in vidgen; set VIDGEN_DEBUG=1 for a traceback.",)
-    return ()
+        return "This is a bug in vidgen; set VIDGEN_DEBUG=1 for a traceback."
+    return next((option for argument, option in _OPTIONS.items() if argument in getattr(error, "advice", "")), "")
 
 
 def _decisions(text: str, run_state: RunState, attempts: int) -> Report:

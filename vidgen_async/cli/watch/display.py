@@ -17,7 +17,8 @@ from vidgen_async import Outcome
 from vidgen_async.cli.run import Run
 from vidgen_async.cli.run_state import Stage, WatchResult
 from vidgen_async.cli.settings import Access
-from vidgen_async.cli.terminal.exit_reports import refuse_failed
+from vidgen_async.cli.task_names import find_tasks
+from vidgen_async.cli.terminal.exit_codes import refuse_failed
 from vidgen_async.cli.terminal.json_documents import change_document
 from vidgen_async.cli.terminal.standard_streams import is_terminal
 from vidgen_async.cli.terminal.status_display import Screen
@@ -42,7 +43,7 @@ async def watch_tasks(run: Run, names: Sequence[str], shard: Shard | None, *, is
     is_live = is_terminal(sys.stdout)
     access = Access.EXISTING if is_in_journal else Access.NONE
     client = await run.connect(access, only_prints=True, on_update=updates.put_nowait)
-    tasks = await run.find_tasks(names)
+    tasks = await find_tasks(run, names)
     if is_in_journal:
         run.state.stage = Stage.JOURNAL
         tasks |= {task.task_id: task.order_id async for task in client.orders.running(shard=shard)}

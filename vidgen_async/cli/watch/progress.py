@@ -8,8 +8,7 @@ from attrs import define, field
 
 from vidgen_async import Outcome
 from vidgen_async.cli.run_state import Stage
-from vidgen_async.cli.terminal.exit_codes import Exit
-from vidgen_async.cli.terminal.exit_reports import exit_code
+from vidgen_async.cli.terminal.exit_codes import Exit, exit_code
 from vidgen_async.cli.terminal.formatting import clean
 from vidgen_async.errors import TaskFailedError
 from vidgen_async.types import VideoTask, failure_text, kind_of
