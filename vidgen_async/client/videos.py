@@ -451,19 +451,15 @@ class Videos:
 
     @staticmethod
     async def check_target(to: str | os.PathLike[str]) -> None:
-        """Check that a video can be saved at ``to``, before one is ordered: a file beside it is created and removed.
-
-        Raises:
-            DownloadError: The directory is missing or not writable, or ``to`` is a directory or a device.
-        """
+        """Check that a video can be saved at ``to``, by creating and removing a file beside it. DownloadError if the
+        directory is missing or not writable, or ``to`` is a directory or a device."""
         from vidgen_async.media.download import check_target  # noqa: PLC0415 - as for downloads
 
         await check_target(to)
 
     @staticmethod
     def file_name(task: TaskLike) -> str:
-        """Return the name of the task's video in a directory, as :meth:`download_many` chooses it: the task id, where
-        that is a valid name on every file system, and ``.mp4``."""
+        """Return the name of the task's video in a directory, as :meth:`download_many` chooses it."""
         from vidgen_async.client.saving import file_name  # noqa: PLC0415 - as for downloads
 
         return file_name(task_id_of(task))

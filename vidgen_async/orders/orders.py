@@ -368,13 +368,8 @@ class Orders:
     async def check_resend(
         self, order_id: str, *, expect_attempt: int, reason: str, accept_duplicate_risk: bool = False
     ) -> Order:
-        """Return the order if :meth:`resend` would send it now, given the same arguments; nothing is sent or recorded.
-        For a check before an operator is asked to confirm.
-
-        Raises:
-            OrderStateError: The order is unknown, is not uncertain, has another attempt, or is too old.
-            InvalidRequestError: There is no reason.
-        """
+        """Return the order if :meth:`resend` with these arguments would send it now, else raise what that would raise.
+        Nothing is sent or recorded: for a check before an operator is asked to confirm."""
         check_reason("resend", reason)
         order = await self._in_state(order_id, "resent", {OrderState.UNCERTAIN})
         check_attempt(order, expect_attempt)
