@@ -451,8 +451,8 @@ class Videos:
 
     @staticmethod
     async def check_target(to: str | os.PathLike[str]) -> None:
-        """Check that a video can be saved at ``to``, by creating and removing a file beside it. DownloadError if the
-        directory is missing or not writable, or ``to`` is a directory or a device."""
+        """Create and remove a file beside ``to``, so that a video that cannot be saved there is not ordered. DownloadError
+        if the directory is missing or not writable, or ``to`` is a directory or a device."""
         from vidgen_async.media.download import check_target  # noqa: PLC0415 - as for downloads
 
         await check_target(to)
