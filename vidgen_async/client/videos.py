@@ -451,7 +451,7 @@ class Videos:
 
     @staticmethod
     async def check_target(to: str | os.PathLike[str]) -> None:
-        """Create and remove a file beside ``to``, so that a video that cannot be saved there is not ordered. DownloadError
+        """Create and remove a file beside ``to``, so that no video is ordered that cannot be saved there. DownloadError
         if the directory is missing or not writable, or ``to`` is a directory or a device."""
         from vidgen_async.media.download import check_target  # noqa: PLC0415 - as for downloads
 
