@@ -72,12 +72,6 @@ def test_one_model_is_shown_with_all_its_fields(here):
     assert json.loads(here("models", "vendorh3", "--json")[1])["code"] == "vendorh3"
 
 
-def test_an_unknown_model_is_exit_code_2_with_the_nearest_name(here):
-    code, out, err = here("models", "vendorh4")
-    assert (code, out) == (2, "")
-    assert "did you mean 'vendorh3'?" in err
-
-
 def test_the_table_fits_the_terminal(terminal):
     for width in (50, 80, 120):
         code, shown = terminal("models", width=width)

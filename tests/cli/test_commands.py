@@ -67,12 +67,6 @@ def test_a_task_can_be_shown_awaited_and_saved_later(here, service, tmp_path):
     assert len(service.creates) == 1
 
 
-def test_a_failed_task_is_exit_code_1_with_its_reason(here):
-    code, out, err = here("generate", "x [fail: too dark]", *BOAT[2:], "-o", "boat.mp4")
-    assert (code, out) == (1, "")
-    assert "error: the task failed: too dark; check the refund in the credit ledger" in err
-
-
 @pytest.mark.parametrize(
     ("key", "problem"),
     [
@@ -112,18 +106,6 @@ def test_a_refused_connection_is_exit_code_3(here, service):
     assert "would create another order, because it has no --order-id" in err
 
 
-def test_the_response_to_the_create_decides_the_exit_code(here, service):
-    service.add_fault("videos.create", Fault.status(402))
-    code, _, err = here(*BOAT, "-o", "boat.mp4")
-    assert (code, len(service.creates)) == (4, 1)
-    assert "nothing was charged" in err
-
-    service.add_fault("videos.create", Fault.status(503))
-    code, _, err = here(*BOAT, "-o", "boat.mp4")
-    assert (code, len(service.creates)) == (5, 2)
-    assert "look for the task in the service's own console" in err
-
-
 def test_a_wait_that_times_out_is_exit_code_6_and_shows_how_to_resume(here, service):
     service.set_speed(0)
     code, _, err = here(*BOAT, "--timeout", "0.2", "-o", "boat.mp4")
@@ -141,14 +123,6 @@ def test_html_instead_of_a_video_is_exit_code_7_and_keeps_the_existing_file(here
     assert code == 7
     assert "  vidgen generate --resume " in err.splitlines()[-1]
     assert (tmp_path / "boat.mp4").read_bytes() == b"an older film"
-
-
-def test_several_matching_models_are_listed_and_nothing_is_ordered(here, service):
-    code, _, err = here("generate", "x", "-o", "boat.mp4")
-    assert code == 2
-    assert "choose one with --model" in err
-    assert "gen-2.0: 5,10,15 s" in err
-    assert service.creates == []
 
 
 def test_a_missing_setting_is_named(here, monkeypatch):

@@ -162,31 +162,6 @@ def test_check_lists_all_problems(here, service):
     assert service.creates == []
 
 
-def test_check_fails_without_a_catalog(here, service):
-    service.add_fault("models.list", Fault.status(403), times=None)
-    code, out, err = here("create", "x", "--model", "gen-2.0", "--check")
-    assert (code, out) == (4, "")
-    assert "403" in err
-
-
-def test_the_outcome_of_an_order_is_in_the_error_and_in_the_exit_code(here, service):
-    for n, (fault, code, kind) in enumerate(
-        (
-            (Fault.status(402), 4, "rejected_insufficient_credits"),
-            (Fault.status(503), 5, "uncertain_create"),
-            (Fault.close_after_body(), 5, "uncertain_create"),
-        ),
-        1,
-    ):
-        service.add_fault("videos.create", fault)
-        ended, out, err = here(*BOAT, "--order-id", f"order-{n}", "--json")
-        assert (ended, out) == (code, ""), fault
-        error = json.loads(err.splitlines()[-1])["error"]
-        assert (error["kind"], error["exit_code"], error["order_id"]) == (kind, code, f"order-{n}")
-        assert error["commands"]
-        assert len(service.creates) == n
-
-
 def test_an_uncertain_order_is_never_resent_by_the_same_command(here, service):
     service.add_fault("videos.create", Fault.close_after_body())
     assert here(*BOAT, "--order-id", "order-1187")[0] == 5

@@ -9,9 +9,8 @@ import click
 import pytest
 
 from vidgen_async.cli.app import app
-from vidgen_async.cli.terminal.exit_codes import EXIT_CODES
 
-from .conftest import ROOT, VIDGEN, Stream, environment
+from .conftest import VIDGEN, Stream, environment
 
 
 def commands(group: click.Group = app, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], click.Command]:
@@ -117,11 +116,6 @@ def test_the_exit_codes_are_listed_once_and_those_of_cassettes_apart(helps):
     line = "  5    uncertain: the order may have arrived and be charged; check first\n"
     assert {path for path, out in helps.items() if line in out} == {()}
     assert {path for path, out in helps.items() if "Exit codes:" in out} == {(), ("cassette",)}
-
-
-def test_the_documentation_lists_the_same_exit_codes():
-    page = (ROOT / "docs" / "reference" / "command-line.md").read_text("utf-8")
-    assert [code for code, meaning in EXIT_CODES if f"| {code} | {meaning} |\n" not in page] == []
 
 
 @pytest.mark.parametrize("width", [60, 80])

@@ -263,47 +263,12 @@ def _fail_from_second_call(get):
     return fail
 
 
-def test_a_failed_task_is_reported_with_its_reason(setup, target):
-    assert setup.run(RequestOptions(prompt="p", model="m"), target) == 1
-    assert "no good" in setup.screen.report.text
-    assert "check the refund in the credit ledger" in setup.screen.report.text
-
-
 def test_an_unexpected_error_is_a_paragraph(setup, target):
     async def breaks():
         raise ZeroDivisionError
 
     assert setup.run_work(breaks) == 1
     assert "ZeroDivisionError" in setup.screen.report.text
-
-
-def test_an_interrupted_order_is_awaited_and_its_task_id_is_reported(target):
-    setup = CommandSetup()
-
-    async def interrupted():
-        interrupt()
-        await setup.clock.sleep(2)
-
-    setup.service.on_create = interrupted
-    assert setup.run(RequestOptions(prompt="p", model="m"), target) == 130
-    assert any("waiting a few seconds for the response" in line for line in setup.screen.lines)
-    assert "task_1 was accepted and is charged; an interruption does not stop it" in setup.screen.report.text
-    assert setup.screen.report.commands == ("vidgen wait task_1 -o out.mp4",)
-    assert setup.ops == ["videos.create"]
-
-
-def test_an_interrupted_upload_stops_at_once_and_orders_nothing(target):
-    setup = CommandSetup()
-
-    async def interrupted():
-        interrupt()
-        await asyncio.Event().wait()
-
-    setup.service.files_create = interrupted
-    assert setup.run(RequestOptions(prompt="p", model="m", images=(PICTURE,)), target) == 130
-    assert setup.screen.report.text == "Interrupted while uploading the images. Nothing was ordered or charged."
-    assert setup.ops == ["files.create"]
-    assert asyncio.run(setup.journal.list("http://127.0.0.1:1", "default", setup.clock.wall())) == []
 
 
 def test_an_order_that_is_interrupted_after_its_upload_is_awaited(target):

@@ -108,12 +108,6 @@ def test_the_list_has_pages_and_each_names_the_command_for_the_one_before(here, 
     assert pages == [names[3:], names[1:3], names[:1]]
 
 
-def test_a_page_before_an_unknown_order_is_wrong_usage(here, mixed):
-    code, out, err = here("orders", "ls", "--before", "order-9")
-    assert (code, out) == (2, "")
-    assert "there is no order 'order-9'" in err
-
-
 def test_the_list_has_the_model_and_the_points_of_a_task_that_ended(here, service, tmp_path):
     here("generate", "x", "--model", "gen-2.0", "--poll-interval", "0.05", "-o", "boat.mp4", "--order-id", "good")
     (line,) = here("orders", "ls")[1].splitlines()[1:]
@@ -148,16 +142,6 @@ def test_the_list_shows_possible_tasks_of_an_uncertain_order_as_a_question():
     assert "task_1?, task_2?" in orders_table([order], now, "").rows[0]
 
 
-def test_the_list_fits_the_terminal(terminal, mixed):
-    for width in (80, 120):
-        code, shown = terminal("orders", "ls", width=width)
-        assert code == 0
-        lines = text_of(shown)
-        assert max(map(len, lines)) <= width
-        for order_id in ("order-1187", "good", "refused"):
-            assert any(line.startswith(order_id) for line in lines)
-
-
 def test_an_order_is_shown_with_its_attempts_and_without_its_request(here, uncertain):
     code, out, err = here("orders", "show", uncertain)
     assert (code, err) == (0, "")
@@ -173,16 +157,6 @@ def test_an_order_as_json_has_its_attempts(here, uncertain):
     assert (document["order_id"], document["state"], document["account"]) == (uncertain, "uncertain", "default")
     assert [attempt["outcome"] for attempt in document["attempts"]] == ["uncertain"]
     assert document["request"]["prompt"] == "A secret boat"
-
-
-def test_an_unknown_order_is_exit_code_2(here, service):
-    for verb, *rest in (("show",), ("resume",), ("adopt", "task_1"), ("abandon", *WHY), ("withdraw",)):
-        code, out, err = here("orders", verb, "nope", *rest)
-        assert (code, out) == (2, "")
-        assert "there is no order 'nope'" in err
-        error = json.loads(here("orders", verb, "nope", *rest, "--json")[2].splitlines()[-1])["error"]
-        assert (error["kind"], error["exit_code"], error["order_id"]) == ("order_state", 2, "nope")
-    assert service.creates == []
 
 
 def test_an_adopted_task_belongs_to_the_order_and_its_video_can_be_saved(here, service, uncertain, tmp_path):
@@ -285,12 +259,6 @@ def test_a_response_without_a_task_id_is_shown_with_the_request(here, service):
     assert attempt["evidence"]["body"] == '{"job": "task_hidden"}'
     (attempt,) = json.loads(here("orders", "show", "unclear", "--json")[1])["attempts"]
     assert "body" not in attempt["evidence"]
-
-
-def test_an_empty_list_names_the_journal_and_the_account(here, uncertain):
-    out = " ".join(here("orders", "ls", "--account", "shop")[1].split())
-    assert "no orders in the journal" in out
-    assert "for account 'shop' at" in out
 
 
 def test_an_order_is_shown_with_its_waiting_time_and_its_key_only_on_request(here, service, uncertain):

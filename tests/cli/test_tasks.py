@@ -43,15 +43,6 @@ def test_a_task_as_json_is_one_document_with_its_url(here, service, order):
     assert document.keys() == {"task_id", "advice"} | VideoTask(id=task_id).to_dict().keys()
 
 
-def test_an_unknown_task_is_exit_code_1(here):
-    for command in (("get", "nope"), ("wait", "nope", *FAST), ("download", "nope", "-o", "x.mp4")):
-        code, out, err = here(*command)
-        assert (code, out) == (1, ""), command
-        assert "404" in err
-        error = json.loads(here(*command, "--json")[2].splitlines()[-1])["error"]
-        assert (error["kind"], error["exit_code"]) == ("not_found", 1)
-
-
 def test_a_wait_as_json_has_the_path_of_the_video(here, order, tmp_path):
     task_id = order()
     code, out, err = here("wait", task_id, "-o", "boat.mp4", "--json", *FAST)
@@ -212,15 +203,6 @@ def test_a_watch_without_arguments_is_wrong_usage(here):
     assert "--journal" in err
 
 
-def test_a_watch_that_times_out_is_exit_code_6(here, service, order):
-    service.set_speed(0)
-    task_id = order()
-    code, out, _ = here("watch", task_id, "--timeout", "0.2", *FAST)
-    assert code == 6
-    assert f"{task_id} queued" in out
-    assert "wait timeout" in out
-
-
 def test_a_watch_reads_the_given_journal(here, order, tmp_path):
     task_id = order("A boat", "--journal", "sqlite:///other.db")
     code, out, err = here("watch", "--journal", "sqlite:///other.db", *FAST)
@@ -328,24 +310,6 @@ def test_a_video_that_cannot_be_verified_is_saved_by_the_proposed_command(here, 
     code, out, _ = here("wait", task_id, other, "-o", "films", *FAST, "--force")
     assert code == 7
     assert f"To save it anyway: vidgen download {other} -o films/{other}.mp4 --force --accept-unverified" in out
-
-
-def test_a_download_of_a_running_task_is_exit_code_1_and_shows_how_to_wait(here, service, order, tmp_path):
-    service.set_speed(0)
-    task_id = order()
-    code, out, err = here("download", task_id, "-o", "boat.mp4")
-    assert (code, out) == (1, "")
-    assert err.splitlines()[-1] == f"  vidgen wait {task_id} -o boat.mp4"
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_html_instead_of_a_video_is_exit_code_7(here, service, order):
-    task_id = order()
-    here("wait", task_id, *FAST)
-    service.add_fault("videos.content", Fault.html(200), times=None)
-    code, _, err = here("download", task_id, "-o", "boat.mp4", "--json")
-    assert code == 7
-    assert json.loads(err.splitlines()[-1])["error"]["kind"] == "not_video"
 
 
 @pytest.mark.parametrize(

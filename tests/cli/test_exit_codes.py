@@ -1,0 +1,106 @@
+"""Which error has which exit code: the rule, and commands against the sandbox."""
+
+import json
+
+import pytest
+
+from vidgen_async import errors
+from vidgen_async.cli.run_state import Stage
+from vidgen_async.cli.terminal.exit_codes import EXIT_CODES, Exit, TasksFailedError, exit_code
+from vidgen_async.sandbox import Fault
+
+from .conftest import ROOT
+
+RULE = [
+    (errors.ConfigurationError("x"), Stage.CHECK, Exit.USAGE),
+    (errors.DownloadError("no folder"), Stage.CHECK, Exit.USAGE),
+    (errors.InvalidRequestError("x"), Stage.UPLOAD, Exit.USAGE),
+    (errors.AuthenticationError("x", status=401), Stage.CATALOG, Exit.REFUSED),
+    (errors.ServiceUnavailableError("x", status=503), Stage.UPLOAD, Exit.NOT_SENT),
+    (errors.ConnectError("x"), Stage.CATALOG, Exit.NOT_SENT),
+    (errors.NotSentError("x"), Stage.CREATE, Exit.NOT_SENT),
+    (errors.JournalError("x"), Stage.CREATE, Exit.NOT_SENT),
+    (errors.RejectedInsufficientCreditsError("x", status=402), Stage.CREATE, Exit.REFUSED),
+    (errors.OrderConflictError("x"), Stage.CREATE, Exit.USAGE),
+    (errors.UncertainCreateError("x"), Stage.CREATE, Exit.UNCERTAIN),
+    (errors.ReceiptNotStoredError("x", task_id="t"), Stage.CREATE, Exit.FAILED),
+    (errors.TaskFailedError("x"), Stage.WAIT, Exit.FAILED),
+    (errors.NotFoundError("x", status=404), Stage.WAIT, Exit.FAILED),
+    (errors.WaitTimeoutError("x"), Stage.WAIT, Exit.TIMEOUT),
+    (errors.NotVideoError("x"), Stage.DOWNLOAD, Exit.DOWNLOAD),
+    (errors.ConnectError("x"), Stage.DOWNLOAD, Exit.DOWNLOAD),
+    (ZeroDivisionError("x"), Stage.DOWNLOAD, Exit.FAILED),
+    (errors.NotReadyError("x", status=409), Stage.DOWNLOAD, Exit.FAILED),
+    (errors.NotFoundError("x", status=404), Stage.DOWNLOAD, Exit.FAILED),
+    (errors.OrderStateError("x"), Stage.JOURNAL, Exit.USAGE),
+    (errors.JournalError("x"), Stage.JOURNAL, Exit.NOT_SENT),
+    (errors.AuthenticationError("x", status=401), Stage.QUERY, Exit.REFUSED),
+    (TasksFailedError("x", code=Exit.TIMEOUT), Stage.WATCH, Exit.TIMEOUT),
+]
+
+BOAT = ("create", "A boat", "--model", "gen-2.0", "--no-validate", "--order-id", "order-1187")
+FAST = ("--poll-interval", "0.05", "--timeout", "0.2")
+UNKNOWN = "there is no order 'nope'"
+REASON = ("--reason", "none")
+
+#: A command, an operation and its fault, and the error: its exit code, its kind, a part of its message, and the first
+#: command that it proposes. TASK is a completed task, QUEUED one that stays queued.
+COMMANDS = [
+    ("get nope", None, 1, "not_found", "404", ""),
+    ("wait nope", None, 1, "not_found", "404", ""),
+    ("download nope -o x.mp4", None, 1, "not_found", "404", ""),
+    ("download QUEUED -o x.mp4", None, 1, "not_ready", "", "vidgen wait QUEUED -o x.mp4"),
+    (f"wait QUEUED {' '.join(FAST)}", None, 6, "wait_timeout", "queued) is still running", "vidgen wait QUEUED"),
+    (f"watch QUEUED {' '.join(FAST)}", None, 6, "tasks_failed", "1 of 1 tasks did not complete", ""),
+    ("download TASK -o x.mp4", ("videos.content", Fault.html(200)), 7, "not_video", "", "vidgen wait TASK -o x.mp4"),
+    ("download TASK -o missing/x.mp4", None, 2, "download", "missing", ""),
+    ("models vendorh4", None, 2, "invalid_request", "did you mean 'vendorh3'?", ""),
+    ("models", ("models.list", Fault.status(401)), 4, "authentication", "401", ""),
+    ("account", ("account.get", Fault.status(503)), 1, "service_unavailable", "503", ""),
+    ("account --base-url htp://h", None, 2, "configuration", "--base-url needs a scheme", ""),
+    ("create x", None, 2, "invalid_request", "choose one with --model", ""),
+    ("create x --model gen-2.0 --check", ("models.list", Fault.status(403)), 4, "unexpected_response", "403", ""),
+    (BOAT, ("videos.create", Fault.status(402)), 4, "rejected_insufficient_credits", "", "vidgen orders resume"),
+    (BOAT, ("videos.create", Fault.status(503)), 5, "uncertain_create", "", "vidgen orders show order-1187"),
+    (BOAT, ("videos.create", Fault.close_after_body()), 5, "uncertain_create", "", "vidgen orders show order-1187"),
+    ("orders ls --before nope", None, 2, "order_state", UNKNOWN, ""),
+    ("orders show nope", None, 2, "order_state", UNKNOWN, ""),
+    ("orders resume nope", None, 2, "order_state", UNKNOWN, ""),
+    ("orders adopt nope task_1", None, 2, "order_state", UNKNOWN, ""),
+    (("orders", "abandon", "nope", *REASON), None, 2, "order_state", UNKNOWN, ""),
+    ("orders withdraw nope", None, 2, "order_state", UNKNOWN, ""),
+    (("orders", "resend", "nope", "--expect-attempt", "1", "--yes", *REASON), None, 2, "order_state", UNKNOWN, ""),
+]
+
+
+def test_the_exit_code_depends_on_the_error_and_the_stage():
+    assert [(error, stage, code) for error, stage, code in RULE if exit_code(error, stage) is not code] == []
+
+
+def test_the_documentation_lists_the_same_exit_codes():
+    page = (ROOT / "docs" / "reference" / "command-line.md").read_text("utf-8")
+    assert [code for code, meaning in EXIT_CODES if f"| {code} | {meaning} |\n" not in page] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("command", "fault", "code", "kind", "message", "proposed"), COMMANDS)
+def test_an_error_is_its_exit_code_and_one_object(here, service, command, fault, code, kind, message, proposed):
+    tasks = {}
+    for name, speed in (("TASK", 1000), ("QUEUED", 0)):
+        if name in command:
+            service.set_speed(speed)
+            tasks[name] = here("create", "x", "--model", "gen-2.0", "--no-validate")[1].strip()
+    if "TASK" in command:
+        assert here("wait", tasks["TASK"], *FAST[:2])[0] == 0
+    orders = len(service.creates)
+    if fault is not None:
+        service.add_fault(*fault, times=None)
+    words = command.split() if isinstance(command, str) else command
+    ended, _, err = here(*(tasks.get(word, word) for word in words), "--json", "--retry-for", "0")
+    error = json.loads(err.splitlines()[-1])["error"]
+    assert (ended, error["exit_code"], error["kind"]) == (code, code, kind)
+    assert message in error["message"]
+    for name, task_id in tasks.items():
+        proposed = proposed.replace(name, task_id)
+    assert error.get("commands", [""])[0].startswith(proposed)
+    assert len(service.creates) == orders + (command is BOAT)
