@@ -115,15 +115,16 @@ def test_the_balance_is_shown_once_and_as_the_service_sent_it(here, service, ans
 
 def test_a_rejected_key_is_exit_code_4_and_names_the_variable(here, monkeypatch):
     monkeypatch.setenv("VIDGEN_API_KEY", "not-the-right-key")
-    for command in ("models", "account"):
-        code, out, err = here(command)
+    for command in (("models",), ("account",), ("generate", "x", "-o", "boat.mp4")):
+        code, out, err = here(*command)
         assert (code, out) == (4, "")
         assert "VIDGEN_API_KEY" in err
+        assert ("Nothing was ordered." in err) is (command[0] == "generate")
         assert "not-the-right-key" not in err
 
-        code, out, err = here(command, "--json")
+        code, out, err = here(*command, "--json")
         assert (code, out) == (4, "")
-        error = json.loads(err)["error"]
+        error = json.loads(err.splitlines()[-1])["error"]
         assert (error["kind"], error["exit_code"]) == ("authentication", 4)
         assert "not-the-right-key" not in err
 

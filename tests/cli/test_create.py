@@ -190,6 +190,7 @@ def test_the_images_of_a_stored_order_are_not_uploaded_again_and_its_task_id_is_
     assert first[0] == code == 0
     assert out == first[1] == f"{service.creates[0].task_id}\n"
     assert "order order-1187 was already accepted; it is not sent again" in err
+    assert "sending the order" not in err
     assert service.count_requests("files.create") == 1
     assert len(service.creates) == 1
 
@@ -215,14 +216,6 @@ def test_a_rejected_order_with_images_is_resent_without_another_upload(here, ser
     assert service.creates[0].raw == service.creates[1].raw
 
 
-def test_an_accepted_order_is_not_reported_as_sent_again(here, service):
-    assert here(*BOAT, "--order-id", "order-1187")[0] == 0
-    code, _, err = here(*BOAT, "--order-id", "order-1187")
-    assert code == 0
-    assert "order order-1187 was already accepted; it is not sent again" in err
-    assert "sending the order" not in err
-
-
 def test_an_empty_order_id_is_refused(here, service):
     for given in ("", "  "):
         for command, option in ((BOAT, "--order-id"), (("generate", "-o", "a.mp4"), "--resume")):
@@ -240,6 +233,19 @@ def test_check_validates_the_files_too(here, service, tmp_path):
         assert "the file 'notes.png' is not an image (" in err
         assert "it is text" in err
     assert (service.count_requests("files.create"), service.creates) == (0, [])
+
+
+def test_a_file_that_cannot_be_saved_is_refused_before_anything_is_ordered(here, service, tmp_path):
+    (tmp_path / "old.mp4").touch()
+    for output, why in {
+        "old.mp4": "--force replaces it",
+        "missing/a.mp4": "missing",
+        "old.mp4/": "File exists",
+    }.items():
+        code, out, err = here("generate", "x", "--model", "vendorh3", "--image", PICTURE, "-o", output)
+        assert (code, out) == (2, "")
+        assert why in err
+    assert (service.creates, service.count_requests("files.create")) == ([], 0)
 
 
 def test_a_file_name_that_is_too_long_is_one_sentence_and_nothing_is_ordered(here, service):

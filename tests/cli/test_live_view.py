@@ -169,13 +169,6 @@ def test_only_all_tasks_are_a_hundred_percent():
     assert view(make_progress(*["completed"] * 999))[0].endswith("100%")
 
 
-def test_text_of_the_service_cannot_control_the_terminal():
-    progress = make_progress("")
-    record(progress, "0", "fai\x1b[2Jled", updated_at=NOW, failure_reason="too\n\x1b]0;dark")
-    assert not any("\x1b" in line for line in view(progress))
-    assert table_rows(progress)[0].endswith("too �]0;dark")
-
-
 def test_the_view_shows_rates_lateness_a_pause_and_failed_polls():
     stats = {"polls_per_second": 166.66, "interval_now": 75.0, "lateness_p99": 12.0}
     errors = {"ConnectError": 7, "RateLimitError": 1200}

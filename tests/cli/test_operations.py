@@ -23,7 +23,6 @@ from vidgen_async.cli.targets import Target
 from vidgen_async.client import Client
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import (
-    AuthenticationError,
     ConnectError,
     DownloadError,
     InvalidRequestError,
@@ -161,32 +160,6 @@ async def test_the_order_id_is_shown_before_the_order_and_the_task_id_before_the
     ]
 
 
-async def test_files_are_uploaded_and_urls_are_sent_unchanged(setup, target):
-    url = "https://pics.test/a.png?token=1"
-    with pytest.raises(Exception, match="no good"):
-        await setup.generate(
-            RequestOptions(prompt="p", model="m", duration=8, ratio="1:1", images=(url, PICTURE)), target
-        )
-    assert setup.body("videos.create") == {
-        "model": "m", "prompt": "p", "duration": 8, "ratio": "1:1", "image_urls": [url], "image_ids": ["image-1"],
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("path", ["missing/out.mp4", "."])
-async def test_a_target_that_cannot_be_written_is_an_error_before_anything_is_sent(setup, tmp_path, path):
-    with pytest.raises(DownloadError):
-        await setup.generate(RequestOptions(prompt="p", model="m"), Target(path=tmp_path / path))
-    assert setup.ops == []
-
-
-async def test_an_existing_file_is_kept_without_force(setup, target):
-    target.path.write_bytes(b"an older film")
-    with pytest.raises(DownloadError, match="--force"):
-        await setup.generate(RequestOptions(prompt="p", model="m"), target)
-    assert setup.ops == []
-    assert target.path.read_bytes() == b"an older film"
-
-
 async def test_a_file_that_appears_during_the_wait_is_not_replaced(target):
     setup = CommandSetup("running", "completed")
     setup.service.on_get = lambda: target.path.write_bytes(b"made by another run")
@@ -195,31 +168,6 @@ async def test_a_file_that_appears_during_the_wait_is_not_replaced(target):
     assert target.path.read_bytes() == b"made by another run"
     assert setup.state.stage is Stage.DOWNLOAD
     assert setup.state.charge is Charge.TASK_EXISTS
-
-
-async def test_an_impossible_request_is_refused_before_the_upload(setup, target):
-    with pytest.raises(InvalidRequestError):
-        await setup.generate(RequestOptions(prompt="", model="m", images=(PICTURE,)), target, validate=True)
-    assert setup.ops == ["models.list"]
-
-
-async def test_a_key_that_is_rejected_for_the_catalog_is_an_error_before_the_upload(setup, target):
-    async def refused():
-        return BufferedResponse(401, b"{}")
-
-    setup.service.models_list = refused
-    with pytest.raises(AuthenticationError):
-        await setup.generate(RequestOptions(prompt="p", model="m", images=(PICTURE,)), target, validate=True)
-    assert setup.ops == ["models.list"]
-    assert setup.state.charge is Charge.NOTHING_ORDERED
-
-
-async def test_resume_sends_a_stored_order_that_was_never_sent(setup, target):
-    await setup.store_order(is_being_sent=False)
-    with pytest.raises(Exception, match="no good"):
-        await setup.resume(target, validate=False)
-    assert setup.ops[0] == "videos.create"
-    assert setup.body("videos.create") == {"model": "m"}
 
 
 async def test_resume_validates_an_order_before_it_sends_it(setup, target):

@@ -236,15 +236,6 @@ def test_on_a_terminal_a_watch_is_a_live_view_and_a_summary(terminal, service, o
         assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l"), "the cursor is restored"
 
 
-def test_an_interrupted_watch_reports_unfinished_tasks_and_how_to_resume(here, service, order):
-    service.set_speed(0)
-    first, second = order(), order()
-    code, _, err = here("watch", first, second, "--poll-interval", "0.05", when={f"{second} queued": interrupt})
-    assert code == 130
-    assert "2 of 2 tasks may still be running; an interruption does not stop them.\nhint: to resume the watch:" in err
-    assert f"vidgen watch {first} {second} --poll-interval 0.05" in err
-
-
 def test_a_download_saves_the_video_of_a_completed_task(here, order, tmp_path):
     task_id = order()
     here("wait", task_id, *FAST)
