@@ -130,24 +130,12 @@ def test_a_secret_is_reported_and_never_shown(vidgen_cassette, tmp_path):
         assert TOKEN[:10] not in out
 
 
-def test_check_without_a_path_is_wrong_usage(vidgen_cassette):
-    code, out, err = vidgen_cassette("check")
-    assert (code, out) == (2, "")
-    assert "PATH" in err
-
-
 def test_an_error_at_one_path_does_not_hide_problems_of_another(vidgen_cassette, cassettes):
     (cassettes / "blobs" / BLOB).unlink()
     code, out, err = vidgen_cassette("check", "no/where.json", "cassettes", "--orphans", "--json")
     assert code == 2
     assert [one["problem"] for one in documents(out)] == ["blob-missing"]
     assert error_message(err) == "there is no cassette at no/where.json."
-
-
-def test_an_error_at_one_path_is_never_reported_as_success(vidgen_cassette, cassettes):
-    code, out, err = vidgen_cassette("check", "cassettes", "nowhere")
-    assert (code, out) == (2, "")
-    assert "there is no cassette at nowhere" in err
 
 
 def test_orphans_are_reported_only_on_request(vidgen_cassette, cassettes):

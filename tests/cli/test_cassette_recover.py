@@ -141,13 +141,6 @@ def test_a_damaged_cassette_is_replaced_only_by_force(vidgen_cassette, tmp_path,
     assert vidgen_cassette("recover", part, "--force")[0] == 1
 
 
-def test_recovering_twice_is_idempotent(vidgen_cassette, tmp_path, part):
-    vidgen_cassette("recover", part)
-    before = (tmp_path / "boat.json").read_bytes()
-    assert vidgen_cassette("recover", part)[0] == 1
-    assert (tmp_path / "boat.json").read_bytes() == before
-
-
 def test_an_appending_recording_is_added_to_its_cassette(vidgen_cassette, tmp_path):
     save(tmp_path / "boat.json", document(create(), look(2)))
     save_part(tmp_path / "boat.json.part", document(look(3, "completed")), is_append=True)

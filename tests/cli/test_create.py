@@ -258,13 +258,6 @@ def test_a_file_name_that_is_too_long_is_one_sentence_and_nothing_is_ordered(her
     assert service.creates == []
 
 
-def test_two_accounts_have_their_own_orders(here, service):
-    assert here(*BOAT, "--order-id", "order-1187", "--account", "left")[0] == 0
-    assert here(*BOAT, "--order-id", "order-1187", "--account", "right")[0] == 0
-    keys = [create.headers["Idempotency-Key"] for create in service.creates]
-    assert len(set(keys)) == 2
-
-
 def test_only_the_user_can_read_the_journal(here, data_home):
     assert here(*BOAT)[0] == 0
     file = data_home / "vidgen" / "orders.db"
@@ -301,25 +294,16 @@ def test_a_data_directory_that_cannot_be_created_is_one_sentence_and_nothing_is_
     assert service.creates == []
 
 
-def test_the_price_of_the_catalog_is_shown_before_the_order_as_it_was_received(here, service):
+def test_the_price_of_the_catalog_is_shown_as_it_was_received_before_an_order_is_sent(here, service):
     for command in (("create", "x"), ("generate", "x", "--poll-interval", "0.05", "-o", "boat.mp4")):
         code, _, err = here(*command, "--model", "vendorh3", "--image", PICTURE)
         assert code == 0
         assert "price: points 15, memberPoints 12\norder: " in err.replace(f"uploading {PICTURE}\n", "")
-
-
-def test_with_json_the_price_is_on_stderr(here, service):
     _, out, err = here("create", "x", "--model", "vendorh3", "--image", PICTURE, "--json")
     assert len(out.splitlines()) == 1
     assert {"price": {"points": 15, "memberPoints": 12}} in map(json.loads, err.splitlines())
-
-
-def test_a_request_that_is_refused_or_not_validated_shows_no_price(here, service):
-    assert "price" not in here("create", "x", "--model", "gen-2.0", "--duration", "7")[2]
-    assert "price" not in here("create", "x", "--model", "gen-2.0", "--no-validate")[2]
-
-
-def test_the_price_is_shown_again_before_a_stored_order_is_sent(here, service):
+    for refused in ("--duration", "7"), ("--no-validate",):
+        assert "price" not in here("create", "x", "--model", "gen-2.0", *refused)[2]
     service.add_fault("videos.create", Fault.status(402))
     here("create", "x", "--model", "gen-2.0", "--order-id", "order-1187")
     assert "price: points 20\norder: order-1187\n" in here("orders", "resume", "order-1187")[2]

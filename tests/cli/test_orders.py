@@ -372,12 +372,13 @@ def test_a_file_that_is_not_a_journal_is_exit_code_3_and_nothing_is_sent(here, s
 
 
 def test_commands_about_existing_orders_create_no_journal(here, tmp_path, data_home):
-    for command in (("ls",), ("export",), ("show", "o"), ("resume", "o"), ("abandon", "o", *WHY)):
-        code, out, err = here("orders", *command, "--journal", "sqlite:///mine.db")
+    commands = [("orders", *more) for more in (("ls",), ("export",), ("show", "o"), ("resume", "o"), ("withdraw", "o"))]
+    for command in (*commands, ("generate", "--resume", "o", "-o", "boat.mp4")):
+        code, out, err = here(*command, "--journal", "sqlite:///mine.db")
         assert (code, out) == (2, "")
         assert f"there is no journal at {tmp_path / 'mine.db'}" in err
-        is_listing = command[0] in ("ls", "export")
-        code, _, err = here("orders", *command)
+        is_listing = command[1] in ("ls", "export")
+        code, _, err = here(*command)
         assert code == (0 if is_listing else 2)
         assert is_listing or "there is no order 'o' in the journal" in err
         assert [*tmp_path.iterdir(), *data_home.iterdir()] == []

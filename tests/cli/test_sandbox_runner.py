@@ -18,7 +18,6 @@ from tests.signals import interrupt
 from vidgen_async.cli import sandbox_runner
 from vidgen_async.cli.sandbox_runner import SandboxLog, describe_create
 from vidgen_async.cli.service_connection import sandbox_class
-from vidgen_async.errors import ConfigurationError
 from vidgen_async.sandbox import Fault, ReceivedCreate, Sandbox, media
 from vidgen_async.sandbox.creates import CreateHandler
 
@@ -302,20 +301,6 @@ def test_a_port_in_use_is_named(here, service):
         code, _, err = here("sandbox", option, port)
         assert code == 2
         assert f"the sandbox cannot listen on 127.0.0.1, port {port}: Address already in use" in err
-
-
-def test_a_missing_library_of_the_sandbox_names_the_extra(monkeypatch):
-    real = builtins.__import__
-
-    def without_pillow(name, *facts):
-        if name == "vidgen_async.sandbox":
-            raise ImportError("no sandbox") from ModuleNotFoundError("no PIL", name="PIL")
-        return real(name, *facts)
-
-    monkeypatch.setattr(builtins, "__import__", without_pillow)
-    with pytest.raises(ConfigurationError) as caught:
-        sandbox_class()
-    assert str(caught.value) == 'the sandbox needs PIL, which is not installed: pip install "vidgen-async[sandbox]"'
 
 
 def test_a_bug_in_the_sandbox_is_not_reported_as_a_missing_library(monkeypatch):

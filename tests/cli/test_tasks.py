@@ -179,16 +179,15 @@ def test_a_watch_of_a_share_of_the_journal_has_only_its_tasks(here, order):
     assert (code, "add --journal" in err) == (2, True)
 
 
-def test_a_watch_of_an_empty_journal_ends_at_once(here):
-    code, out, err = here("watch", "--journal")
-    assert (code, out) == (0, "")
-    assert "the journal has no unfinished tasks" in err
-
-
-def test_a_watch_without_ids_on_stdin_is_reported(here):
-    code, out, err = here("watch", "-", stdin="")
-    assert (code, out) == (0, "")
-    assert "stdin has no task ids" in err
+def test_a_watch_of_nothing_ends_at_once_and_one_without_tasks_or_a_journal_is_wrong_usage(here):
+    for arguments, ended, words in (
+        (("--journal",), 0, "the journal has no unfinished tasks"),
+        (("-",), 0, "stdin has no task ids"),
+        ((), 2, "or --journal"),
+        (("--journal", "task_1"), 2, "put task ids before it"),
+    ):
+        code, out, err = here("watch", *arguments)
+        assert (code, out, words in err) == (ended, "", True), arguments
 
 
 def test_an_invalid_task_id_is_wrong_usage(here):
@@ -197,26 +196,12 @@ def test_an_invalid_task_id_is_wrong_usage(here):
         assert (code, "a task id must be text" in out + err) == (2, True), command
 
 
-def test_a_watch_without_arguments_is_wrong_usage(here):
-    code, _, err = here("watch")
-    assert code == 2
-    assert "--journal" in err
-
-
 def test_a_watch_reads_the_given_journal(here, order, tmp_path):
     task_id = order("A boat", "--journal", "sqlite:///other.db")
     code, out, err = here("watch", "--journal", "sqlite:///other.db", *FAST)
     assert code == 0, err
     assert f"{task_id} completed" in out
     assert "the journal has no unfinished tasks" in here("watch", "--journal", *FAST)[2]
-
-
-def test_a_task_id_as_the_journal_is_wrong_usage_with_advice(here, service, order):
-    task_id = order()
-    code, out, err = here("watch", "--journal", task_id, *FAST)
-    assert (code, out) == (2, "")
-    assert "put task ids before it" in " ".join(err.split())
-    assert here("watch", task_id, "--journal", *FAST)[0] == 0
 
 
 def test_on_a_terminal_a_watch_is_a_live_view_and_a_summary(terminal, service, order):
