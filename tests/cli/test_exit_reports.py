@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 import pytest
 
 from vidgen_async import errors
-from vidgen_async.cli.run_state import Charge, RunState, Stage, WatchResult
+from vidgen_async.cli.run_state import RunState, Stage, WatchResult
 from vidgen_async.cli.terminal.exit_reports import Report, error_report, interrupt_report
 from vidgen_async.orders import WHAT_TO_DO
 from vidgen_async.types import Attempt, VideoTask
 
 ORDER = "order-1187"
-NOTHING, UNCERTAIN, TASK = Charge.NOTHING_ORDERED, Charge.UNCERTAIN, Charge.TASK_EXISTS
+NOTHING, UNCERTAIN, TASK = "nothing was ordered", "the order may have arrived", "a task exists"
 CHECK, UPLOAD, CREATE, WAIT, DOWNLOAD, WATCH = (
     Stage.CHECK, Stage.UPLOAD, Stage.CREATE, Stage.WAIT, Stage.DOWNLOAD, Stage.WATCH,
 )  # fmt: skip
@@ -29,16 +29,16 @@ DECISIONS = (
 )
 
 
-def state(charge: Charge, stage: Stage, *, durable: bool = False, **more) -> RunState:
-    known = {"order_id": ORDER, "output": "hero.mp4", "is_durable": durable}
-    return RunState(stage=stage, charge=charge, task_id="task_1" if charge is TASK else None, **(known | more))
+def state(charge: str, stage: Stage, *, durable: bool = False, **more) -> RunState:
+    known = {"order_id": ORDER, "output": "hero.mp4", "is_durable": durable, "is_uncertain": charge is UNCERTAIN}
+    return RunState(stage=stage, task_id="task_1" if charge is TASK else None, **(known | more))
 
 
-def interrupted(charge: Charge, stage: Stage, how: str = "Interrupted", **more) -> Report:
+def interrupted(charge: str, stage: Stage, how: str = "Interrupted", **more) -> Report:
     return interrupt_report(state(charge, stage, **more), how)
 
 
-def failed(error: Exception, charge: Charge, stage: Stage, **more) -> Report:
+def failed(error: Exception, charge: str, stage: Stage, **more) -> Report:
     return error_report(error, state(charge, stage, **more))
 
 

@@ -17,7 +17,7 @@ from tests.signals import accept_signals, interrupt
 from vidgen_async.cli.command_runner import SIGNALS, _Interruption, _ScreenHandler, run_command
 from vidgen_async.cli.request_options import RequestOptions
 from vidgen_async.cli.run import Run
-from vidgen_async.cli.run_state import Charge, RunState, Stage
+from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.settings import Settings
 from vidgen_async.cli.targets import Target
 from vidgen_async.client import Client
@@ -167,7 +167,7 @@ async def test_a_file_that_appears_during_the_wait_is_not_replaced(target):
         await setup.generate(RequestOptions(prompt="p", model="m"), target)
     assert target.path.read_bytes() == b"made by another run"
     assert setup.state.stage is Stage.DOWNLOAD
-    assert setup.state.charge is Charge.TASK_EXISTS
+    assert setup.state.task_id == "task_1"
 
 
 async def test_resume_validates_an_order_before_it_sends_it(setup, target):
@@ -184,7 +184,7 @@ async def test_an_order_that_another_run_was_sending_is_awaited_and_never_resent
         await setup.resume(target)
     assert setup.ops == []
     assert 130 <= setup.clock.now() - before < 140
-    assert setup.state.charge is Charge.UNCERTAIN
+    assert setup.state.is_uncertain
     assert any("an earlier run was sending the order; waiting for its outcome until 2030-01-01" in line
                for line in setup.screen.lines)  # fmt: skip
 
@@ -195,7 +195,7 @@ async def test_a_resume_with_a_failing_journal_does_not_report_an_uncertain_orde
     with pytest.raises(JournalError):
         await setup.resume(target)
     setup.state.settle_create()
-    assert setup.state.charge is Charge.UNCERTAIN
+    assert setup.state.is_uncertain
 
 
 def _fail_from_second_call(get):
@@ -262,7 +262,7 @@ def test_an_interruption_before_the_first_byte_reports_that_nothing_was_ordered(
 def test_a_second_signal_exits_the_process_at_once_with_a_report(monkeypatch):
     left = []
     monkeypatch.setattr(os, "_exit", left.append)
-    screen, run_state = FakeScreen(), RunState(order_id=ORDER, stage=Stage.CREATE, charge=Charge.UNCERTAIN)
+    screen, run_state = FakeScreen(), RunState(order_id=ORDER, stage=Stage.CREATE, is_uncertain=True)
 
     class Worker:
         def cancel(self):

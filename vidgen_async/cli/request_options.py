@@ -9,6 +9,9 @@ from vidgen_async.cli.terminal.formatting import span
 from vidgen_async.errors import InvalidRequestError
 from vidgen_async.types import Catalog, CatalogModel, Ratio, VideoRequest
 
+#: The options that are fields of a request with the same name.
+_OPTIONS = ("prompt", "duration", "ratio", "resolution", "mode", "image_ids", "video_urls", "audio_urls")
+
 
 @frozen(kw_only=True)
 class RequestOptions:
@@ -37,22 +40,11 @@ class RequestOptions:
 
     def request(self, model: str) -> VideoRequest:
         """The request for this model, without the files to upload."""
+        given = {name: value for name in _OPTIONS if (value := getattr(self, name)) is not None and value != ()}
         known = {name: value for name, value in self.fields.items() if name in VideoRequest.field_names()}
-        image_urls = tuple(image for image in self.images if is_url(image))
-        return VideoRequest(
-            model=model,
-            prompt=self.prompt,
-            duration=self.duration,
-            ratio=self.ratio,
-            resolution=self.resolution,
-            mode=self.mode,
-            image_urls=image_urls or None,
-            image_ids=self.image_ids or None,
-            video_urls=self.video_urls or None,
-            audio_urls=self.audio_urls or None,
-            extra={name: value for name, value in self.fields.items() if name not in known},
-            **known,  # type: ignore[arg-type] # lists of objects, which validation checks
-        )
+        image_urls = tuple(image for image in self.images if is_url(image)) or None
+        extra = {name: value for name, value in self.fields.items() if name not in known}
+        return VideoRequest(**{"model": model, "image_urls": image_urls, "extra": extra, **given, **known})
 
 
 #: The names of the arguments and options that describe a request.

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from enum import Enum, StrEnum, auto
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from attrs import define, frozen
@@ -38,15 +38,6 @@ class Stage(StrEnum):
         return self in (Stage.CHECK, Stage.CATALOG, Stage.UPLOAD)
 
 
-class Charge(Enum):
-    """What is known about the charge."""
-
-    NOTHING_ORDERED = auto()
-    UNCERTAIN = auto()
-    """The order may have arrived."""
-    TASK_EXISTS = auto()
-
-
 @frozen
 class WatchResult:
     """How many of the watched tasks finished, the ids of the unfinished ones that --journal does not include, and the
@@ -63,7 +54,8 @@ class RunState:
     """One run of a command."""
 
     stage: Stage = Stage.CHECK
-    charge: Charge = Charge.NOTHING_ORDERED
+    is_uncertain: bool = False
+    """The order may have arrived, and be charged."""
     order_id: str | None = None
     task_id: str | None = None
     status: str | None = None
@@ -91,13 +83,17 @@ class RunState:
     shows_failed_polls: bool = False
     """The live view counts failed polls, so they are not reported one by one."""
     creating: "asyncio.Task[Receipt] | None" = None
-    charge_before: Charge = Charge.NOTHING_ORDERED
+    was_uncertain: bool = False
 
     def begin_create(self, creating: "asyncio.Task[Receipt]") -> None:
         """Record the dangerous state first: only certainty changes it."""
-        self.stage, self.creating, self.charge_before = Stage.CREATE, creating, self.charge
-        if self.charge is Charge.NOTHING_ORDERED:
-            self.charge = Charge.UNCERTAIN
+        self.stage, self.creating, self.was_uncertain = Stage.CREATE, creating, self.is_uncertain
+        self.is_uncertain = True
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether a task exists, or may exist."""
+        return self.task_id is not None or self.is_uncertain
 
     @property
     def sending_until(self) -> datetime | None:
@@ -114,16 +110,12 @@ class RunState:
         """Whether the create is still under way."""
         return self.stage is Stage.CREATE and self.creating is not None and not self.creating.done()
 
-    def set_task(self, task_id: str) -> None:
-        self.charge, self.task_id = Charge.TASK_EXISTS, task_id
-
     def load_order(self, order: Order) -> None:
         """Take over what the journal holds about the order, before this run changes it."""
         self.attempts, self.is_abandoned = order.attempts, order.state is OrderState.ABANDONED
         if order.receipt is not None:
-            self.set_task(order.receipt.task_id)
-        elif order.state in (OrderState.SENDING, OrderState.UNCERTAIN, OrderState.ABANDONED):
-            self.charge = Charge.UNCERTAIN
+            self.task_id = order.receipt.task_id
+        self.is_uncertain = order.state in (OrderState.SENDING, OrderState.UNCERTAIN, OrderState.ABANDONED)
 
     def settle_create(self) -> None:
         """Record the outcome of the create, if it has one, even if nothing awaits it any more."""
@@ -131,13 +123,12 @@ class RunState:
             return
         match self.creating.exception():
             case None:
-                self.set_task(self.creating.result().task_id)
+                self.task_id = self.creating.result().task_id
             case errors.ReceiptNotStoredError(task_id=task_id):
-                self.set_task(task_id)
-                self.is_durable = False
+                self.task_id, self.is_durable = task_id, False
             case errors.NotSentError() | errors.RejectedError():  # the order created nothing
-                self.charge = Charge.NOTHING_ORDERED
+                self.is_uncertain = False
             case errors.UncertainCreateError(attempts=attempts):
                 self.attempts = attempts or self.attempts
             case errors.VidgenError():  # this run created nothing
-                self.charge = self.charge_before
+                self.is_uncertain = self.was_uncertain

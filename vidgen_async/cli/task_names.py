@@ -43,7 +43,7 @@ async def find_task(run: "Run", name: str) -> str:
     ((task_id, run.state.order_id),) = (await find_tasks(run, [name])).items()
     if run.state.order_id is not None:
         run.screen.print_fact("task", task_id)
-    run.state.set_task(task_id)
+    run.state.task_id = task_id
     return task_id
 
 

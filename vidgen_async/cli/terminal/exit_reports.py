@@ -8,7 +8,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from vidgen_async import errors
-from vidgen_async.cli.run_state import Charge, RunState, Stage
+from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.terminal.exit_codes import NoTaskError
 from vidgen_async.types import CHECK_REFUND, kind_of
 
@@ -98,13 +98,13 @@ def interrupt_report(run_state: RunState, how: str) -> Report:
 def _explain_error(error: BaseException, run_state: RunState) -> Report:
     text = _sentence(_message(error, run_state))
     if run_state.is_sandbox:
-        return Report(text if run_state.charge is Charge.NOTHING_ORDERED else f"{text} {SANDBOX_ENDED}")
+        return Report(f"{text} {SANDBOX_ENDED}" if run_state.is_ordered else text)
     if isinstance(error, errors.UnverifiedVideoError) and run_state.output is not None:
         return Report(text, (download_unverified(error.task_id, run_state.output, run_state),), "To save it anyway:")
-    if run_state.charge is Charge.TASK_EXISTS:
+    if run_state.task_id is not None:
         is_final = run_state.stage is Stage.CHECK or isinstance(error, errors.TaskFailedError | errors.NotFoundError)
         return Report(text) if is_final else Report(text, (_resume_run(run_state),), "To resume:")
-    if run_state.charge is Charge.UNCERTAIN:
+    if run_state.is_uncertain:
         names_order = isinstance(error, errors.UncertainCreateError | errors.OrderStateError)
         known = () if names_order else (_uncertain(run_state),)
         attempts = len(error.attempts) if isinstance(error, errors.CreateError) else 0
@@ -123,14 +123,14 @@ def _explain_error(error: BaseException, run_state: RunState) -> Report:
 def _explain_interrupt(run_state: RunState) -> Report:
     if run_state.stage is Stage.WATCH or run_state.watch_result is not None:
         return _explain_watch(run_state)
-    if run_state.charge is Charge.NOTHING_ORDERED:
+    if not run_state.is_ordered:
         text = "Nothing was ordered or charged."
         if run_state.stage is Stage.CREATE and run_state.is_durable and not run_state.is_sandbox:
             return Report(f"{text} The journal has the order.", (_resume_order(run_state),), "To send it:")
         return Report(text)
     if run_state.is_sandbox:
         return Report(SANDBOX_ENDED)
-    if run_state.charge is Charge.UNCERTAIN:
+    if run_state.task_id is None:
         return _decisions(_uncertain(run_state), run_state, 0)
     return Report(_task_status(run_state), (_resume_run(run_state),), "To resume:")
 
