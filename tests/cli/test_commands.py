@@ -96,25 +96,6 @@ def test_a_missing_setting_is_named(here, monkeypatch):
     assert "set the variable VIDGEN_API_KEY, or try generate with --sandbox, which needs none" in err
 
 
-def test_wrong_usage_is_exit_code_2_and_names_the_mistake(here):
-    for words, arguments in {
-        "missing option '-o'": ("generate", "x"),
-        "there is no such file: missing.png": ("generate", "x", "-o", "a.mp4", "--image", "missing.png"),
-        "--ratio": ("generate", "x", "-o", "a.mp4", "--ratio", "2:1"),
-        "cannot be combined": ("generate", "x", "-o", "a.mp4", "--sandbox", "--base-url", "http://h/openapi/v1"),
-        "--sandbox and --journal": ("generate", "x", "-o", "a.mp4", "--sandbox", "--journal", "memory:"),
-        "--sandbox and --account": ("generate", "x", "-o", "a.mp4", "--sandbox", "--account", "b"),
-        "'five' is not a valid whole number.": ("generate", "x", "-o", "a.mp4", "--duration", "five"),
-        "'soon' is not a valid number.": ("wait", "t", "--timeout", "soon"),
-        "id you mean": ("create", "x", "--promt-file", "a.txt"),
-        "--timeout": ("generate", "x", "-o", "a.mp4", "--timeout", "0"),
-        "no such command 'fly'": ("fly",),
-    }.items():
-        code, _, err = here(*arguments)
-        assert code == 2, arguments
-        assert words in err
-
-
 def test_no_text_in_another_encoding_than_that_of_the_locale_is_sent_or_stored(here, service, data_home, monkeypatch):
     monkeypatch.setenv("LC_ALL", "C")
     text = os.fsdecode("Лодка".encode("cp1251"))  # as Python reads arguments

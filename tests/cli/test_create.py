@@ -89,27 +89,6 @@ def test_a_prompt_that_cannot_be_decoded_is_exit_code_2(run_here, in_service, se
     assert service.creates == []
 
 
-def test_invalid_options_are_exit_code_2_and_nothing_is_sent(here, service):
-    for words, arguments in {
-        "missing argument 'PROMPT'": (),
-        "cannot be combined": ("x", "--prompt-file", "p.txt"),
-        "--prompt-file: must not be empty": ("--prompt-file", ""),
-        "cannot read the prompt from p.txt: No such file": ("--prompt-file", "p.txt"),
-        "it is not UTF-8 text": ("--prompt-file", PICTURE),
-        "NAME=JSON": ("x", "--field", "seed"),
-        "the value of field seed is not valid JSON": ("x", "--field", "seed=x"),
-        "the field duration has its own option: --duration": ("x", "--field", "duration=5"),
-        "--duration": ("x", "--duration", "0"),
-        "sqlite:///": ("x", "--journal", "mysql://u:not-for-others@h/d"),
-        "must not be empty": ("x", "--order-id", " "),
-    }.items():
-        code, out, err = here("create", *arguments, "--model", "gen-2.0")
-        assert (code, out) == (2, ""), arguments
-        assert words in err, arguments
-        assert "not-for-others" not in err
-        assert service.creates == [], arguments
-
-
 def test_a_request_that_the_catalog_excludes_is_refused_before_any_upload(here, service):
     for words, arguments in {
         "duration: gen-2.0 supports 5, 10, 15 seconds, not 7": ("--model", "gen-2.0", "--duration", "7"),
@@ -214,15 +193,6 @@ def test_a_rejected_order_with_images_is_resent_without_another_upload(here, ser
     assert (code, out) == (0, f"{service.creates[1].task_id}\n"), err
     assert service.count_requests("files.create") == 1
     assert service.creates[0].raw == service.creates[1].raw
-
-
-def test_an_empty_order_id_is_refused(here, service):
-    for given in ("", "  "):
-        for command, option in ((BOAT, "--order-id"), (("generate", "-o", "a.mp4"), "--resume")):
-            code, out, err = here(*command, option, given)
-            assert (code, out) == (2, "")
-            assert f"{option}: must not be empty" in err
-    assert service.creates == []
 
 
 def test_check_validates_the_files_too(here, service, tmp_path):

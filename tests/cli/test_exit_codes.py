@@ -9,7 +9,7 @@ from vidgen_async.cli.run_state import Stage
 from vidgen_async.cli.terminal.exit_codes import EXIT_CODES, Exit, TasksFailedError, exit_code
 from vidgen_async.sandbox import Fault
 
-from .conftest import ROOT
+from .conftest import PICTURE, ROOT
 
 RULE = [
     (errors.ConfigurationError("x"), Stage.CHECK, Exit.USAGE),
@@ -72,6 +72,77 @@ COMMANDS = [
     (("orders", "resend", "nope", "--expect-attempt", "1", "--yes", *REASON), None, 2, "order_state", UNKNOWN, ""),
 ]
 
+GENERATE = ("generate", "x", "-o", "a.mp4")
+MODEL = ("--model", "gen-2.0")
+STATE = "/nowhere/at/all/x.db"
+#: Commands that are wrong usage, by what the message contains: nothing is sent.
+USAGE = [
+    ("no such command 'fly'", [("fly",)]),
+    ("missing option '-o'", [("generate", "x")]),
+    ("there is no such file: missing.png", [(*GENERATE, "--image", "missing.png")]),
+    ("'--ratio': '2:1' is not one of", [(*GENERATE, "--ratio", "2:1")]),
+    ("--sandbox and --base-url cannot be combined", [(*GENERATE, "--sandbox", "--base-url", "http://h/openapi/v1")]),
+    ("--sandbox and --journal", [(*GENERATE, "--sandbox", "--journal", "memory:")]),
+    ("--sandbox and --account", [(*GENERATE, "--sandbox", "--account", "b")]),
+    ("'five' is not a valid whole number.", [(*GENERATE, "--duration", "five")]),
+    ("'soon' is not a valid number.", [("wait", "t", "--timeout", "soon")]),
+    ("'--timeout': 0.0 is not in the range", [(*GENERATE, "--timeout", "0")]),
+    ("id you mean", [("create", "x", "--promt-file", "a.txt")]),
+    ("missing argument 'PROMPT'", [("create", *MODEL)]),
+    ("PROMPT and --prompt-file cannot be combined", [("create", "x", "--prompt-file", "p.txt")]),
+    ("cannot read the prompt from p.txt: No such file", [("create", "--prompt-file", "p.txt")]),
+    ("it is not UTF-8 text", [("create", "--prompt-file", PICTURE)]),
+    ("NAME=JSON", [("create", "x", "--field", "seed")]),
+    ("the value of field seed is not valid JSON", [("create", "x", "--field", "seed=x")]),
+    ("the field duration has its own option: --duration", [("create", "x", "--field", "duration=5")]),
+    ("'--duration': 0 is not in the range", [("create", "x", *MODEL, "--duration", "0")]),
+    ("sqlite:///", [("create", "x", *MODEL, "--journal", "mysql://u:not-for-others@h/d")]),
+    ("--prompt-file: must not be empty", [("create", *MODEL, "--prompt-file", "")]),
+    ("--order-id: must not be empty", [("create", "x", *MODEL, "--order-id", given) for given in ("", "  ")]),
+    ("--resume: must not be empty", [("generate", "-o", "a.mp4", "--resume", given) for given in ("", "  ")]),
+    ("--proxy: must not be empty", [("models", "--proxy", "")]),
+    ("--schema: must not be empty", [("journal", "schema", "--schema", "")]),
+    ("--user: must not be empty", [("journal", "schema", "--user", "")]),
+    ("a name in PostgreSQL has 1 to 63 bytes", [("journal", "schema", "--schema", "x" * 64)]),
+    ("this release has schema version", [("journal", "schema", "--from-version", "99")]),
+    ("-1 is not in the range", [("journal", "schema", "--from-version", "-1")]),
+    *(
+        (f"--resume uses the stored request: leave out {named}.", [("generate", "-o", "a.mp4", "--resume", "o", *more)])
+        for named, *more in (
+            ("PROMPT", "A prompt"),
+            ("--image, --model", *MODEL, "--image", PICTURE),
+            ("--order-id", "--order-id", "x"),
+            ("--sandbox", "--sandbox"),
+            ("--field", "--field", "seed=1"),
+        )
+    ),
+    ("a task id must be text", [("get", ".."), ("wait", "..")]),
+    ("-o - takes one task", [("wait", "task-1", "task-2", "-o", "-")]),
+    ("or --journal", [("watch",)]),
+    ("put task ids before it", [("watch", "--journal", "task_1")]),
+    ("the form I/N", [("watch", "--journal", "--shard", given) for given in ("3/3", "-1/3", "1", "a/b")]),
+    ("add --journal", [("watch", "task_1", "--shard", "0/3")]),
+    ("--format csv cannot be combined", [("orders", "export", "--format", "csv", "--json")]),
+    (
+        "neither a duration, such as 5m, 2h or 7d (units: s, m, h, d, w), nor a date",
+        [("orders", "ls", "--since", given) for given in ("yesterday", "1", "0001-01-01", "")],
+    ),
+    (
+        "such as 90d",
+        [("cassette", "check", "c", f"--max-age={age}") for age in ("90", "d", "-1d", "1.5d", "90 days", "1y", "")],
+    ),
+    ("must be OP=NAME", [("sandbox", "--fault", "videos.create")]),
+    ("op: must be one of", [("sandbox", "--fault", "a=stall", "--fault", "*=edit")]),
+    ("fault: must be one of", [("sandbox", "--fault", "a=stall", "--fault", "*=edit")]),
+    ("code: must be a whole number of 200 to 999, not 1", [("sandbox", "--fault", "*=status,code=1")]),
+    ("'b=x': the credits must be a whole number", [("sandbox", "--account", "b=x")]),
+    ("--public-url must be like http://localhost:8080, without a path, not 's'", [("sandbox", "--public-url", "s")]),
+    ("--public-links-url must be like http://localhost:8080", [("sandbox", "--public-links-url", "http://a/b")]),
+    ("the same account name is given twice", [("sandbox", "--account", "b", "--account", "b=3")]),
+    ("there is already an account 'account-1'", [("sandbox", "--account", "account-1")]),
+    (f"the state {STATE} cannot be read or written: No such file", [("sandbox", "--state", STATE)]),
+]
+
 
 def test_the_exit_code_depends_on_the_error_and_the_stage():
     assert [(error, stage, code) for error, stage, code in RULE if exit_code(error, stage) is not code] == []
@@ -104,3 +175,13 @@ def test_an_error_is_its_exit_code_and_one_object(here, service, command, fault,
         proposed = proposed.replace(name, task_id)
     assert error.get("commands", [""])[0].startswith(proposed)
     assert len(service.creates) == orders + (command is BOAT)
+
+
+@pytest.mark.parametrize(("words", "commands"), USAGE)
+def test_wrong_usage_is_exit_code_2_and_names_the_mistake(here, service, words, commands):
+    for command in commands:
+        code, out, err = here(*command)
+        assert (code, out) == (2, ""), command
+        assert words in " ".join(err.split()), command
+        assert "not-for-others" not in err
+    assert (service.creates, service.count_requests("files.create")) == ([], 0)

@@ -1,6 +1,6 @@
 """Reports of errors and interruptions: what happened, what to do, and the commands to run next. Pure."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -220,9 +220,10 @@ def test_an_order_that_counts_as_being_sent_is_awaited_first_and_decided_after_i
 def test_the_proposed_resend_has_the_number_of_the_last_attempt_and_the_risk_of_an_old_key():
     error = errors.UncertainCreateError("lost", attempts=(object(), object()))
     assert "--expect-attempt 2 --reason" in failed(error, UNCERTAIN, CREATE, durable=True).commands[-1]
-    old = Attempt(n=1, sent_at=datetime(2020, 1, 1, tzinfo=UTC), deadline_at=datetime(2020, 1, 1, tzinfo=UTC))
-    report = interrupted(UNCERTAIN, CREATE, durable=True, attempts=(old,))
-    assert "--expect-attempt 1 --accept-duplicate-risk --reason" in report.commands[-1]
+    for minutes, risk in ((61, "--accept-duplicate-risk "), (59, "")):
+        at = datetime.now(UTC) - timedelta(minutes=minutes)
+        report = interrupted(UNCERTAIN, CREATE, durable=True, attempts=(Attempt(n=1, sent_at=at, deadline_at=at),))
+        assert f"--expect-attempt 1 {risk}--reason" in report.commands[-1]
 
 
 def test_only_a_refused_key_names_its_variable():

@@ -180,15 +180,15 @@ def completed(run_here, in_service, monkeypatch):
     """Returns the completions of bash at the end of these words."""
 
     def complete(words: str, **env: str) -> list[str]:
-        stdout, stderr = Stream({}), Stream({})
+        stdin, stdout, stderr = io.StringIO("typed later"), Stream({}), Stream({})
         count = str(len(words.split(" ")) - 1)
         with monkeypatch.context() as patch:
             variables = {"_VIDGEN_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": count}
             for name, value in {**variables, **env}.items():
                 patch.setenv(name, value)
             with pytest.raises(SystemExit) as ended:
-                run_here(stdin=io.StringIO(), stdout=stdout, stderr=stderr)
-        assert (ended.value.code, stderr.text) == (0, "")
+                run_here(stdin=stdin, stdout=stdout, stderr=stderr)
+        assert (ended.value.code, stderr.text, stdin.tell()) == (0, "", 0)
         return [line.partition(",")[2] for line in stdout.text.splitlines() if line]
 
     return complete
@@ -197,6 +197,7 @@ def completed(run_here, in_service, monkeypatch):
 def test_completion_offers_commands_and_options(completed):
     assert completed("vidgen orders a") == ["adopt", "abandon"]
     assert "--resume" in completed("vidgen generate --re")
+    assert completed("vidgen watch - --sh") == ["--shard"]
     assert set(completed("vidgen create --ratio 1")) == {"1:1", "16:9"}
 
 

@@ -33,22 +33,6 @@ def test_the_schema_can_be_upgraded(here):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (("--schema", "x" * 64), "a name in PostgreSQL has 1 to 63 bytes"),
-        (("--schema", ""), "--schema: must not be empty"),
-        (("--user", ""), "--user: must not be empty"),
-        (("--from-version", "99"), "this release has schema version"),
-        (("--from-version", "-1"), "not in the range"),
-    ],
-)
-def test_a_wrong_option_of_the_schema_is_wrong_usage(here, arguments, problem):
-    code, out, err = here("journal", "schema", *arguments)
-    assert (code, out) == (2, "")
-    assert problem in err
-
-
-@pytest.mark.parametrize(
     "where",
     [
         HIDDEN,

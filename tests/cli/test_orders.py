@@ -81,12 +81,6 @@ def test_the_list_can_be_filtered_by_time(here, mixed):
         ("2999-01-01T08:00", 0),
     ):
         assert len(listed(here("orders", "ls", "--since", since, "--json")[1])) == expected, since
-    for since in ("yesterday", "1", "0001-01-01", ""):
-        code, _, err = here("orders", "ls", "--since", since)
-        assert (code, "neither a duration, such as 5m, 2h or 7d (units: s, m, h, d, w), nor a date" in err) == (
-            2,
-            True,
-        ), since
 
 
 def test_the_list_has_pages_and_each_names_the_command_for_the_one_before(here, terminal, service, monkeypatch):
@@ -349,7 +343,6 @@ def test_all_orders_can_be_exported(here, service, mixed):
     rows = list(csv.DictReader(io.StringIO(here("orders", "export", "--format", "csv")[1])))
     assert [row["order_id"] for row in rows] == ["order-1187", "good", "refused"]
     assert rows[1]["task_ids"] == service.creates[1].task_id
-    assert here("orders", "export", "--format", "csv", "--json")[0] == 2
 
 
 def test_exported_cells_keep_their_spaces_and_are_no_formulas(here):

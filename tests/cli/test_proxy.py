@@ -1,7 +1,6 @@
 """``--proxy``, VIDGEN_PROXY and the proxies of the environment; no password is shown."""
 
 import http.client
-import json
 import shlex
 from collections.abc import Iterator
 from contextlib import closing
@@ -153,12 +152,6 @@ def test_a_proxy_that_refuses_its_password_is_an_error_without_it(elsewhere, ser
             assert "407" in err
             assert "hush-hush" not in out + err
             assert "dXNlcjpodXNoLWh1c2g" not in out + err, "in Base64"
-
-
-def test_an_empty_proxy_is_a_wrong_option(here):
-    code, _, err = here("models", "--proxy", "", "--json")
-    assert code == 2
-    assert json.loads(err)["error"]["message"] == "--proxy: must not be empty."
 
 
 # -- warnings ----------------------------------------------------------------------------------------------------------

@@ -99,20 +99,6 @@ def test_an_interrupted_download_leaves_no_file_and_resume_saves_the_video(here,
     saved(err)
 
 
-def test_resume_refuses_request_options(here, service):
-    for named, arguments in {
-        "PROMPT": ("A prompt",),
-        "--image, --model": ("--model", "gen-2.0", "--image", PICTURE),
-        "--order-id": ("--order-id", "x"),
-        "--sandbox": ("--sandbox",),
-        "--field": ("--field", "seed=1"),
-    }.items():
-        code, out, err = here("generate", "--resume", ORDER, "-o", "boat.mp4", *arguments)
-        assert (code, out) == (2, "")
-        assert f"--resume uses the stored request: leave out {named}." in err
-    assert service.creates == []
-
-
 def test_the_proposed_command_repeats_the_options_that_find_the_order(here, service):
     service.set_speed(0)
     options = ("--base-url", service.base_url, "--account", "left", "--journal", "sqlite:///mine.db")

@@ -244,24 +244,6 @@ def test_limits_times_and_faults_are_those_of_the_options(served):
     assert (task["starts_at"] - state["now"], task["ends_at"] - state["now"]) == (10, 30)
 
 
-def test_a_wrong_option_is_reported_in_one_sentence(here):
-    for words, arguments in {
-        "must be OP=NAME": ["--fault", "videos.create"],
-        "op: must be one of": ["--fault", "a=stall", "--fault", "*=edit"],
-        "fault: must be one of": ["--fault", "a=stall", "--fault", "*=edit"],
-        "code: must be a whole number of 200 to 999, not 1": ["--fault", "*=status,code=1"],
-        "'b=x': the credits must be a whole number": ["--account", "b=x"],
-        "--public-url must be like http://localhost:8080, without a path, not 'sandbox'": ["--public-url", "sandbox"],
-        "--public-links-url must be like http://localhost:8080": ["--public-links-url", "http://a/b"],
-        "the same account name is given twice": ["--account", "b", "--account", "b=3"],
-        "there is already an account 'account-1'": ["--account", "account-1"],
-        "the state /nowhere/at/all/x.db cannot be read or written: No such file": ["--state", "/nowhere/at/all/x.db"],
-    }.items():
-        code, out, err = here("sandbox", *arguments)
-        assert (code, out) == (2, ""), arguments
-        assert words in err
-
-
 def test_a_bad_key_is_named_by_its_variable_and_not_shown(here, monkeypatch):
     monkeypatch.setenv("VIDGEN_SANDBOX_KEY", "with blanks")
     code, _, err = here("sandbox")
