@@ -167,13 +167,6 @@ def test_a_cassette_older_than_max_age_is_a_problem(vidgen_cassette, tmp_path):
     assert {age: vidgen_cassette("check", "one.json", "--max-age", age)[0] for age in codes} == codes
 
 
-def test_the_help_lists_the_exit_codes_of_these_commands(vidgen_cassette):
-    code, out, err = vidgen_cassette("--help")
-    assert (code, err) == (0, "")
-    assert [number for number in (0, 1, 2, 130) if f"\n  {number:<4} " not in out] == []
-    assert "uncertain" not in out
-
-
 def test_an_unreadable_file_is_an_error_that_names_it(vidgen_cassette, cassettes, monkeypatch):
     def refuse(path: Path) -> bytes:
         raise PermissionError(13, "Permission denied", str(path))

@@ -101,6 +101,7 @@ USAGE = [
     ("--order-id: must not be empty", [("create", "x", *MODEL, "--order-id", given) for given in ("", "  ")]),
     ("--resume: must not be empty", [("generate", "-o", "a.mp4", "--resume", given) for given in ("", "  ")]),
     ("--proxy: must not be empty", [("models", "--proxy", "")]),
+    ("--base-url: must not be empty", [("models", "--base-url", "")]),
     ("--schema: must not be empty", [("journal", "schema", "--schema", "")]),
     ("--user: must not be empty", [("journal", "schema", "--user", "")]),
     ("a name in PostgreSQL has 1 to 63 bytes", [("journal", "schema", "--schema", "x" * 64)]),

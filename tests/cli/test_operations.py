@@ -316,7 +316,7 @@ def test_a_hangup_does_not_count_as_a_second_signal(monkeypatch, first):
     interruption = _Interruption(SimpleNamespace(cancel=partial(cancels.append, 1)), RunState(), FakeScreen())
     for which in (first, signal.SIGHUP, signal.SIGHUP):
         interruption.handle(which)
-    assert (left, cancels, interruption.signal) == ([], [1], first)
+    assert (left, cancels, interruption.received) == ([], [1], first)
     if first is signal.SIGHUP:  # the session's own end, after its terminal's
         interruption.handle(signal.SIGTERM)
         assert left == []

@@ -104,16 +104,6 @@ def drawn_lines(file: io.StringIO) -> str:
     return "\n".join(text_of(file.getvalue().replace("\x1b[", "\n\x1b[")))
 
 
-@pytest.mark.needs_dev
-async def test_a_thousand_tasks_need_no_worker_each():
-    setup = WatchSetup(interval=1)
-    setup.service.states = ("completed",)
-    with pytest.raises(TasksFailedError, match="100 of 1,000 tasks did not complete"):
-        await setup.watch(1_000)
-    assert setup.service.most_tasks < 120, "a hundred polls at once, and a few to lead them"
-    assert len(setup.screen.lines) == 1_000
-
-
 async def test_every_change_of_a_task_is_a_line_in_their_order():
     setup = WatchSetup()
     with pytest.raises(TasksFailedError):
@@ -141,15 +131,6 @@ async def test_a_task_that_does_not_exist_is_shown_once():
     assert caught.value.code is Exit.FAILED
     (document,) = setup.screen.documents
     assert (document["status"], document["error"]["kind"]) == (None, "not_found")
-
-
-async def test_a_wait_that_times_out_is_shown_and_has_its_exit_code():
-    setup = WatchSetup()
-    setup.service.states = ("queued", "running")
-    with pytest.raises(TasksFailedError) as caught:
-        await setup.watch(3, timeout=200)
-    assert caught.value.code is Exit.TIMEOUT
-    assert sum("wait timeout" in line for line in setup.screen.lines) == 3
 
 
 async def test_a_closed_pipe_ends_the_watch():

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any, TypeAlias
 
 import click
+from attrs import define
 
 from vidgen_async.cli.run import Run
 from vidgen_async.cli.run_state import RunState, Stage
@@ -84,9 +85,9 @@ async def _supervise(command: Command, run: Run) -> int:
     if worker.cancelled() and run_state.stage is Stage.SERVE:
         screen.print_fact("sandbox", "stopped")
         return Exit.OK
-    if worker.cancelled() and interruption.signal is not None:
-        code = 128 + interruption.signal
-        screen.show_error(interrupt_report(run_state, SIGNALS[interruption.signal]), code)
+    if worker.cancelled() and interruption.received is not None:
+        code = 128 + interruption.received
+        screen.show_error(interrupt_report(run_state, SIGNALS[interruption.received]), code)
         return code
     error = asyncio.CancelledError() if worker.cancelled() else worker.exception()
     if error is None:
@@ -102,24 +103,24 @@ async def _supervise(command: Command, run: Run) -> int:
     return ended_with
 
 
+@define(eq=False)
 class _Interruption:
     """The first signal cancels the worker, the second exits the process. Hangups do not count."""
 
-    def __init__(self, worker: "asyncio.Task[int | None]", run_state: RunState, screen: Screen) -> None:
-        self._worker = worker
-        self._run_state = run_state
-        self._screen = screen
-        self._has_signal = False
-        self.signal: signal.Signals | None = None
+    _worker: "asyncio.Task[int | None]"
+    _run_state: RunState
+    _screen: Screen
+    received: signal.Signals | None = None
+    _has_signal: bool = False
 
     def handle(self, which: signal.Signals) -> None:
         is_hangup = SIGNALS[which] == "Hangup"
         if self._has_signal and not is_hangup:
             self._exit(which)
         self._has_signal = self._has_signal or not is_hangup
-        if self.signal is not None:
+        if self.received is not None:
             return
-        self.signal = which
+        self.received = which
         self._worker.cancel()
         if self._run_state.stage is Stage.CREATE and self._run_state.task_id is None:
             hint = "" if is_hangup else " (a second signal exits at once)"

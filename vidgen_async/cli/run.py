@@ -99,7 +99,8 @@ class Run:
         return await self.client.orders.get(order_id)
 
     async def get_order(self, order_id: str) -> Order:
-        """Return the stored order; OrderStateError names the journal that does not have it."""
+        """Return the stored order that this run is about; OrderStateError names the journal that does not have it."""
+        self.state.stage, self.state.order_id = Stage.JOURNAL, order_id
         order = await self.find_order(order_id)
         if order is None:
             message = f"there is no order {order_id!r} {self.state.journal_place}; the service may still have it"
@@ -107,8 +108,7 @@ class Run:
         return order
 
     async def load_order(self, order_id: str) -> Order:
-        """Return the stored order that this run is about, and report it from now on."""
-        self.state.stage, self.state.order_id = Stage.JOURNAL, order_id
+        """Return the stored order that this run is about; from now on a report includes what is known of it."""
         order = await self.get_order(order_id)
         self.state.load_order(order)
         return order

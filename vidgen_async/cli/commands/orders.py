@@ -148,7 +148,6 @@ async def show(run: "Run", order_id: str, with_request: bool) -> None:
       vidgen orders show order-1187 --with-request --json
     """
     await run.connect(Access.EXISTING, only_prints=True, needs_key=False)
-    run.state.stage, run.state.order_id = Stage.JOURNAL, order_id
     order = await run.get_order(order_id)
     run.screen.show(order_facts(order, with_request=with_request), order_document(order, with_request=with_request))
 
@@ -240,7 +239,6 @@ async def adopt(run: "Run", order_id: str, task_id: str, reason: str, by: str) -
           --reason "same minute"
     """
     client = await run.connect(Access.EXISTING)
-    run.state.stage, run.state.order_id = Stage.JOURNAL, order_id
     await run.get_order(order_id)
     receipt = await client.orders.adopt(order_id, task_id, reason=reason, by=by)
     run.screen.show(f"order {order_id}: task {receipt.task_id}", receipt.to_dict())
@@ -280,7 +278,6 @@ async def withdraw(run: "Run", order_id: str, reason: str, by: str) -> None:
 
 
 async def _close_order(run: "Run", order_id: str, close: Callable[[], Awaitable[Order]]) -> None:
-    run.state.stage, run.state.order_id = Stage.JOURNAL, order_id
     await run.get_order(order_id)
     order = await close()
     run.screen.show(f"order {order_id}: {order.state}", order_document(order))
