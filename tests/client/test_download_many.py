@@ -11,7 +11,6 @@ import pytest
 
 from tests.transports.sending import until
 from vidgen_async import Client, JournalError, NotReadyError, Outcome, TaskFailedError, VideoTask
-from vidgen_async.client.saving import file_name
 from vidgen_async.errors import (
     DownloadError,
     InvalidRequestError,
@@ -219,7 +218,7 @@ async def test_every_id_has_a_file_of_its_own_in_the_directory_on_every_file_sys
     assert [saved[task_id].name for task_id in plain] == [f"{task_id}.mp4" for task_id in plain]
     assert saved["a/b"].name == "a_b~c14cddc033f64b9d.mp4", "the file of an id never changes"
     again = {path.stem for path in saved.values()} - set(plain)
-    assert all(file_name(name) not in again for name in again)
+    assert all(Path(client.videos.file_name(name)).stem not in again for name in again)
 
 
 async def test_a_directory_that_does_not_exist_is_reported_before_anything_is_awaited(client, service, folder):

@@ -495,29 +495,29 @@ async def test_the_printed_script_makes_the_tables_that_a_journal_makes(server):
 
     async with journals_of(server, "made", count=1) as (journal,):
         await journal.namespace("word")
-    printed = psql(server, schema.script("printed"))
+    printed = psql(server, schema.postgres_schema("printed"))
     assert (printed.returncode, printed.stdout, printed.stderr) == (0, "", "")
     assert describe("printed") == describe("made")
     assert len(describe("made")) > 60
-    assert 'relation "version" already exists' in psql(server, schema.script("printed")).stderr
+    assert 'relation "version" already exists' in psql(server, schema.postgres_schema("printed")).stderr
     assert describe("printed") == describe("made")
 
 
 async def test_the_printed_script_upgrades_the_tables_of_its_version_only(server, monkeypatch):
-    assert psql(server, schema.script("older")).returncode == 0
+    assert psql(server, schema.postgres_schema("older")).returncode == 0
     newest = schema.VERSION
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, ("ALTER TABLE orders ADD COLUMN more TEXT",)))
     monkeypatch.setattr(schema, "VERSION", newest + 1)
-    assert psql(server, schema.script("older", version=newest)).returncode == 0
+    assert psql(server, schema.postgres_schema("older", version=newest)).returncode == 0
     assert execute(server, "SELECT number FROM older.version") == [(newest + 1,)]
-    again = psql(server, schema.script("older", version=newest))
+    again = psql(server, schema.postgres_schema("older", version=newest))
     assert again.returncode != 0
     assert f"the tables are not those of schema version {newest}" in again.stderr
 
 
 async def test_a_user_with_the_printed_rights_can_do_everything_but_delete(server):
     execute(server, 'CREATE ROLE "a ""worker""" LOGIN')
-    assert psql(server, schema.script("granted", user='a "worker"')).returncode == 0
+    assert psql(server, schema.postgres_schema("granted", user='a "worker"')).returncode == 0
     user = quote('a "worker"')
     async with journals_of(server, "granted", count=1, user=user) as (journal,):
         await sending(journal)

@@ -544,7 +544,7 @@ async def test_a_missing_table_is_named(server, open_journal):
 async def test_a_user_whose_right_to_the_schema_was_revoked_is_not_told_to_restore_tables_only(server, open_journal):
     journal = open_journal(server.dsn.replace("postgres@", "revoked@"))
     execute(server, "CREATE ROLE revoked LOGIN")
-    execute(server, schema.script(journal.schema, user="revoked"))
+    execute(server, schema.postgres_schema(journal.schema, user="revoked"))
     await journal.namespace("word")
     execute(server, f"REVOKE USAGE ON SCHEMA {journal.schema} FROM revoked")
     with pytest.raises(JournalError, match=r"may not use the schema \(then GRANT USAGE ON SCHEMA\)"):

@@ -93,6 +93,13 @@ async def test_a_resend_on_the_wrong_attempt_or_without_a_reason_sends_nothing(u
     assert len(service.posts) == 1
 
 
+async def test_the_check_of_a_resend_raises_what_it_would_raise_and_sends_nothing(uncertain, service):
+    with pytest.raises(OrderStateError, match="its last attempt is 1, not 2"):
+        await uncertain.check_resend("o", expect_attempt=2, reason="again")
+    order = await uncertain.check_resend("o", expect_attempt=1, reason="again")
+    assert (order.order_id, len(order.attempts), len(service.posts)) == ("o", 1, 1)
+
+
 async def test_a_resend_of_an_order_older_than_the_lifetime_of_its_key_needs_an_explicit_yes(
     uncertain, make_orders, service, clock
 ):

@@ -408,9 +408,7 @@ class Videos:
             message = f"concurrency must be at least 1: {concurrency}"
             raise ValueError(message)
         if not callable(to):
-            from vidgen_async.media.download import check_target  # noqa: PLC0415 - as for downloads
-
-            await check_target(Path(to, "video.mp4"))
+            await self.check_target(Path(to, "video.mp4"))
         saver = Saver(self.get, partial(self.download, overwrite=overwrite), to)
         async with (
             aclosing(iterate(outcomes)) as each,
@@ -418,6 +416,21 @@ class Videos:
         ):
             async for outcome in saved:
                 yield outcome
+
+    @staticmethod
+    async def check_target(to: str | os.PathLike[str]) -> None:
+        """Create and remove a file beside ``to``, so that no video is ordered that cannot be saved there. DownloadError
+        if the directory is missing or not writable, or ``to`` is a directory or a device."""
+        from vidgen_async.media.download import check_target  # noqa: PLC0415 - as for downloads
+
+        await check_target(to)
+
+    @staticmethod
+    def file_name(task: TaskLike) -> str:
+        """Return the name of the task's video in a directory, as :meth:`download_many` chooses it."""
+        from vidgen_async.client.saving import file_name  # noqa: PLC0415 - as for downloads
+
+        return file_name(task_id_of(task))
 
     def stream(self, task: TaskLike, *, range: str | None = None) -> "AbstractAsyncContextManager[VideoStream]":  # noqa: A002 - the header's name
         """The video without a file, for proxies (4.6): ``async with client.videos.stream(task) as video`` gives

@@ -327,6 +327,17 @@ class Orders:
             UncertainCreateError: It is still uncertain. ``__cause__`` is the refusal of the resend, if there was one.
                 Otherwise the errors of :meth:`create`.
         """
+        order = await self.check_resend(
+            order_id, expect_attempt=expect_attempt, reason=reason, accept_duplicate_risk=accept_duplicate_risk
+        )
+        self._check_usable()  # the client may have been closed while the journal was read
+        return await self._sender.resend(order, Resend(expect_attempt=expect_attempt, reason=reason, by=by))
+
+    async def check_resend(
+        self, order_id: str, *, expect_attempt: int, reason: str, accept_duplicate_risk: bool = False
+    ) -> Order:
+        """Return the order if :meth:`resend` with these arguments would send it now, else raise what that would raise.
+        Nothing is sent or recorded: for a check before an operator is asked to confirm."""
         check_reason("resend", reason)
         order = await self._in_state(order_id, "resent", {OrderState.UNCERTAIN})
         check_attempt(order, expect_attempt)
@@ -334,8 +345,7 @@ class Orders:
             check_age(order, self._clock.wall(), self._shared.key_lifetime)
         if self._sender.find_running(order.ref) is not None:
             raise wrong_state(order, "resent while it is being submitted")
-        self._check_usable()  # the client may have been closed while the journal was read
-        return await self._sender.resend(order, Resend(expect_attempt=expect_attempt, reason=reason, by=by))
+        return order
 
     async def adopt(self, order_id: str, task_id: str, *, reason: str = "", by: str = "") -> Receipt:
         """Record that this task is the order's. The task is read (GET, section 4.5) and, if it exists, becomes the

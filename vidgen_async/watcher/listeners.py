@@ -13,7 +13,7 @@ from attrs import Factory, define, evolve, field, frozen
 
 from vidgen_async.errors import TaskFailedError, VidgenError, WaitTimeoutError
 from vidgen_async.redaction.messages import excerpt, showable
-from vidgen_async.types.resources import KNOWN_STATES, TaskStatus, VideoTask
+from vidgen_async.types.resources import KNOWN_STATES, NO_REASON, TaskStatus, VideoTask, failure_text
 from vidgen_async.types.serialization import Serializable
 from vidgen_async.watcher.hooks import UpdateHooks
 from vidgen_async.watcher.polling import Polling
@@ -21,9 +21,6 @@ from vidgen_async.watcher.schedule import Agenda
 
 #: The maximum length of a failure reason in a message.
 LONGEST_REASON = 1000
-NO_REASON = "no failure reason was given"
-#: Section 7, rule 2: nothing else shows whether a failed task was refunded.
-CHECK_REFUND = "check the refund in the credit ledger"
 
 #: A gatherer of more tasks stores only the states of those that are not terminal: a task is far larger than everything
 #: else that is stored for it.
@@ -286,11 +283,6 @@ def _now_of(of: LastState) -> str:
     if of.trouble:
         return "Its present state is not known."
     return "It is still running and is charged."
-
-
-def failure_text(reason: str | None) -> str:
-    """Why a task failed, and what to check (section 7, rules 1 and 2)."""
-    return f"{(reason or '').strip() or NO_REASON}; {CHECK_REFUND}"
 
 
 def failed_error(task: VideoTask) -> TaskFailedError:
