@@ -19,6 +19,8 @@ from vidgen_async.types.http import Request, Timeouts, make_headers
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.resources import VideoRequest, VideoTask
 
+REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
+
 Script = Callable[["Post"], Awaitable[BufferedResponse]]
 
 

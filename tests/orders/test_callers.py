@@ -6,13 +6,10 @@ import warnings
 
 import pytest
 
-from tests.orders.conftest import accepted, refused
+from tests.orders.conftest import REQUEST, accepted, refused
 from vidgen_async.client.views import Lifetime
 from vidgen_async.errors import ClientStateError, RejectedError, UncertainCreateError
 from vidgen_async.types.limits import Pacing
-from vidgen_async.types.resources import VideoRequest
-
-REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
 
 
 async def passes(count: int) -> None:

@@ -5,7 +5,7 @@ import traceback
 
 import pytest
 
-from tests.orders.conftest import accepted, refused
+from tests.orders.conftest import REQUEST, accepted, refused
 from vidgen_async.errors import (
     BodyError,
     CassetteError,
@@ -22,8 +22,6 @@ from vidgen_async.types.http import Delivery
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.orders import OrderState, idempotency_key
 from vidgen_async.types.resources import VideoRequest
-
-REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
 
 
 @pytest.mark.rule("4.4 unshown body", side="sdk")

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from tests.orders.conftest import accepted, refused
+from tests.orders.conftest import REQUEST, accepted, refused
 from vidgen_async.errors import (
     JournalError,
     OrderStateError,
@@ -17,9 +17,7 @@ from vidgen_async.journal import MemoryJournal
 from vidgen_async.transports import BufferedResponse
 from vidgen_async.types.limits import Turn
 from vidgen_async.types.orders import OrderState
-from vidgen_async.types.resources import VideoRequest, VideoTask
-
-REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
+from vidgen_async.types.resources import VideoTask
 
 
 class Failing(MemoryJournal):

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.orders.conftest import accepted, refused
+from tests.orders.conftest import REQUEST, accepted, refused
 from vidgen_async.errors import (
     AuthenticationError,
     ConnectError,
@@ -23,9 +23,7 @@ from vidgen_async.transports import FakeTransport
 from vidgen_async.types.http import Delivery
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.orders import AttemptOutcome, Evidence, OrderState
-from vidgen_async.types.resources import VideoRequest, VideoTask
-
-REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
+from vidgen_async.types.resources import VideoTask
 
 
 @pytest.fixture

@@ -6,15 +6,13 @@ from collections import deque
 
 import pytest
 
-from tests.orders.conftest import accepted, refused
+from tests.orders.conftest import REQUEST, accepted, refused
 from vidgen_async.errors import ConnectError, NotSentError, RejectedError
 from vidgen_async.journal import MemoryJournal
 from vidgen_async.transports import FakeTransport
 from vidgen_async.types.http import Delivery
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.resources import VideoRequest
-
-REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
 
 
 class RollingLimit:

@@ -6,11 +6,10 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
+from tests.orders.conftest import REQUEST
 from vidgen_async.errors import InvalidRequestError, JournalError
 from vidgen_async.journal import MemoryJournal
-from vidgen_async.types.resources import VideoRequest, VideoTask
-
-REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
+from vidgen_async.types.resources import VideoTask
 
 
 class Broken(MemoryJournal):

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from attrs import evolve
 
-from tests.orders.conftest import accepted, refused
+from tests.orders.conftest import REQUEST, accepted, refused
 from vidgen_async.errors import (
     InvalidRequestError,
     OrderConflictError,
@@ -18,7 +18,6 @@ from vidgen_async.service.endpoints import create_body
 from vidgen_async.types.orders import Order, OrderRef, OrderState
 from vidgen_async.types.resources import VideoRequest
 
-REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
 QUEUED = Order(
     ref=OrderRef(service="https://h", account="default", order_id="o"),
     idempotency_key="vg1-stored",

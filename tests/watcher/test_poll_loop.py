@@ -150,10 +150,12 @@ async def test_pollers_are_used_again_and_there_are_no_more_than_polls_at_once(m
     assert workers() == []
 
 
-async def test_a_parked_poller_that_is_cancelled_from_outside_is_replaced(watcher, service, clock):
+@pytest.mark.parametrize("moment", [30.0, 65.0], ids=["while it is parked", "while it polls"])
+async def test_a_poller_that_is_cancelled_from_outside_is_replaced(watcher, service, clock, moment):
     service.complete_at(120.0, "t")
+    service.latency = 10.0
     waiting = asyncio.ensure_future(watcher.wait("t"))
-    await clock.sleep(30.0)
+    await clock.sleep(moment)
     (poller,) = (worker for worker in asyncio.all_tasks() if worker.get_name() == "vidgen poller")
     poller.cancel()
 

@@ -49,6 +49,9 @@ class UpdateHooks:
 
     async def aclose(self, clock: Clock, grace: float | None) -> None:
         """Wait up to ``grace`` seconds for running and waiting calls (None: for ever); cancel the rest."""
+        if not self._running:
+            self._is_closed = True
+            return
         caller = asyncio.current_task()  # the hook itself may close the watcher
         try:
             await within(clock, grace, lambda: self._drain(caller))

@@ -579,19 +579,11 @@ class Watcher:
         if self._poll_loop.pollers.get(row) is not poller:
             return  # the last listener has gone, and the row may have another task
         del self._poll_loop.pollers[row]
-        if isinstance(found, Exception):
-            await all_in_turns(self._clock, self._handle_failure(row, found))
-            return
-        self._has_polled = True
-        self._clear_fault(row)
-        self._marks[row] = mark or 0
-        if isinstance(found, VideoTask):
-            await all_in_turns(self._clock, self._handle_task(row, found))
-            return
-        if found is not None:
-            self._tasks.pop(row, None)  # it is older
-            self._note_state(row, found)
-        self._schedule.reschedule(row, self._clock.now())
+        end = self._note_error(row, found) if isinstance(found, Exception) else self._note_answer(row, found, mark)
+        if end is not None:
+            steps = self._end(row, end)
+            self._notify(end)
+            await all_in_turns(self._clock, steps)
 
     async def _look_up(self, row: int, poller: asyncio.Task[None]) -> None:
         """Look up when the task was accepted: for two minutes from then a 404 proves nothing."""
@@ -600,39 +592,36 @@ class Watcher:
             if moment is not None and self._poll_loop.pollers.get(row) is poller:
                 self._set_accepted(row, time_of(self._clock, moment))
 
-    def _clear_fault(self, row: int) -> None:
-        """Note that the last poll succeeded."""
-        if (details := self._details.get(row)) is None:
-            return
-        details.fault = details.trouble = None
-        if not details.listeners and not details.warned and not self._is_new(row):
-            del self._details[row]
-
-    def _handle_task(self, row: int, task: VideoTask) -> Iterator[None]:
-        """Handle a task that was polled; the steps notify its listeners of the end, if it is one."""
-        task_id = self._task_ids[row]
-        self._note_state(row, task.status)
-        if task.is_terminal:
+    def _note_answer(self, row: int, found: VideoTask | str | None, mark: int | None) -> VideoTask | None:
+        """Handle a poll that succeeded. Return the task if it has ended; otherwise it is polled again."""
+        self._has_polled = True
+        self._marks[row] = mark or 0
+        if (details := self._details.get(row)) is not None:
+            details.fault = details.trouble = None
+            if not details.listeners and not details.warned and not self._is_new(row):
+                del self._details[row]
+        task_id, task = self._task_ids[row], found if isinstance(found, VideoTask) else None
+        if found is not None:
+            self._note_state(row, found if isinstance(found, str) else found.status)
+        if task is not None and task.is_terminal:
             self._report(logging.INFO, Event.TASK_ENDED, _STATE, task_id=task_id, state=task.status, **_facts_of(task))
             self._tasks[row] = task
             if self._on_terminal is not None:
                 self._on_terminal(task_id, task)
-            steps = self._end(row, task)
-            self._notify(task)
-            return steps
+            return task
         self._schedule.reschedule(row, self._clock.now())  # first: a KeyboardInterrupt comes out of the hook
-        if not self._keeps(row):
-            self._tasks.pop(row, None)
-        elif task != self._tasks.get(row):
+        if found is not None and (task is None or not self._keeps(row)):
+            self._tasks.pop(row, None)  # it is older
+        elif task is not None and task != self._tasks.get(row):
             self._report(logging.DEBUG, Event.TASK_CHANGED, _STATE, task_id=task_id, state=self._states[row])
             self._tasks[row] = task
             for listener in self._listeners(row):
                 listener.changed(task)
             self._notify(task)
-        return iter(())
+        return None
 
-    def _handle_failure(self, row: int, error: Exception) -> Iterator[None]:
-        """Handle a failed poll, likewise."""
+    def _note_error(self, row: int, error: Exception) -> Exception | None:
+        """Handle a poll that failed. Return the error that ends the watch, if it does."""
         task_id, now, details = self._task_ids[row], self._clock.now(), self._make_details(row)
         fault, trouble, is_new = fault_of(error), type(error).__name__, details.is_new(now)
         self._errors[trouble] = self._errors.get(trouble, 0) + 1
@@ -644,7 +633,7 @@ class Watcher:
         if ends_watch(fault, details.in_a_row, is_new=is_new, is_outage=is_outage):
             message = "task %(task_id)s: stopped watching it: %(error)s"
             self._report(logging.INFO, Event.WATCH_FAILED, message, task_id=task_id, error=trouble)
-            return self._end(row, final_error(error, fault, task_id))
+            return final_error(error, fault, task_id)
         message = "task %(task_id)s: a poll failed with %(error)s (%(fault)s); it will be polled again"
         facts = {"task_id": task_id, "error": trouble, "fault": str(fault)}
         if isinstance(error, ServiceError) and error.request_id:
@@ -658,7 +647,7 @@ class Watcher:
         elif retry_after is not None:
             self._pause(task_id, now, retry_after)
         self._schedule.reschedule(row, now, soon=fault in CONFIRMED and not is_new, after=after)
-        return iter(())
+        return None
 
     def _pause(self, task_id: str, now: float, seconds: float) -> None:
         was_paused = now < self._schedule.paused_until
@@ -676,9 +665,9 @@ class Watcher:
             message = "task %(task_id)s: the state %(state)r is unknown; it will be polled again"
             self._report(logging.WARNING, Event.TASK_UNKNOWN_STATE, message, task_id=self._task_ids[row], state=state)
 
-    def _notify(self, task: VideoTask) -> None:
-        if self._hooks is not None:
-            self._hooks.notify(task)
+    def _notify(self, found: VideoTask | Exception) -> None:
+        if self._hooks is not None and isinstance(found, VideoTask):
+            self._hooks.notify(found)
 
 
 async def _find_nothing(_: str) -> None:
