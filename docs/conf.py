@@ -38,12 +38,12 @@ nitpicky = True
 smartquotes = False
 #: Private classes in public signatures, and a type variable.
 nitpick_ignore_regex = [
-    ("py:class", r"vidgen_async\.(redaction\..*|blocking\.T)"),
-    ("py:class", r"vidgen_async\.types\.resources\.RequestFields"),
+    ("py:class", r"vidgen_async\.blocking\.T"),
     (
         "py:class",
-        r"vidgen_async\.(client\.context|orders\.(sending|results)|cassette|sandbox|otel)\..*",
+        r"vidgen_async\.(redaction|client\.views|cassette|sandbox|otel)\..*",
     ),
+    ("py:class", r"vidgen_async\.orders\.(sending|results)\..*"),
     ("py:class", r"vidgen_async\.journal\.(sql|sqlite|postgres)\..*"),
     ("py:class", r"vidgen_async\.transports\.(base\.BaseResponse|direct\..*)"),
 ]

@@ -1,15 +1,8 @@
-"""A process that records from a service until it is killed: ``path``, ``base`` and ``count`` come as JSON.
-
-With ``halt`` it kills itself while it publishes, just before the cassette would take its place; otherwise it is killed
-by others.
-"""
+"""A process that records from a service until it is killed: ``path``, ``base`` and ``count`` come as JSON."""
 
 import asyncio
 import json
-import os
-import signal
 import sys
-from pathlib import Path
 from typing import Any
 
 from yarl import URL
@@ -20,10 +13,6 @@ from vidgen_async.types.http import BytesBody, Request, make_headers
 KEY = "Zq7-key-of-the-childk9"
 
 
-def die(*_: object, **__: object) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def request(base: str, number: int) -> Request:
     headers = {"Authorization": f"Bearer {KEY}", "Idempotency-Key": f"Zq7-idempotency-{number}k9"}
     body = BytesBody(json.dumps({"prompt": "a boat", "n": number, "token": f"Zq7-sent-{number}k9"}).encode())
@@ -31,18 +20,11 @@ def request(base: str, number: int) -> Request:
     return Request(op="videos.get", method="POST", url=url, headers=make_headers(headers), body=body)
 
 
-def arm(path: Path) -> None:
-    replace = Path.replace
-    Path.replace = lambda self, target: die() if Path(target) == path else replace(self, target)
-
-
 async def main(wanted: dict[str, Any]) -> None:
     transport = RecordingTransport(DirectTransport(), wanted["path"])
     for number in range(wanted["count"]):
         async with await transport.send(request(wanted["base"], number)) as response:
             await response.read()
-    if wanted.get("halt") == "replace":
-        arm(Path(wanted["path"]))
     await transport.aclose()
 
 

@@ -1,11 +1,13 @@
 """Helpers for tests of recording and replay: fake services, requests, and functions that record and replay."""
 
+import asyncio
 import json
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from inspect import isawaitable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from attrs import field, frozen
 from yarl import URL
@@ -13,6 +15,7 @@ from yarl import URL
 from vidgen_async import Client
 from vidgen_async.cassette import Cassette
 from vidgen_async.clock import VirtualClock
+from vidgen_async.errors import ConnectionLostError
 from vidgen_async.transports import (
     BufferedResponse,
     FakeTransport,
@@ -21,7 +24,7 @@ from vidgen_async.transports import (
     Transport,
     WrappingTransport,
 )
-from vidgen_async.types.http import CHUNK, BytesBody, Request, make_headers
+from vidgen_async.types.http import CHUNK, BytesBody, Delivery, Phase, Request, make_headers
 
 BASE = "https://service.test/openapi/v1"
 #: The name of a blob that is not there.
@@ -65,16 +68,27 @@ async def body_of(request: Request) -> bytes:
 
 
 def in_turn(*answers: Any) -> FakeTransport:
-    """Return the outcomes in order: a response, a function that makes one, or an exception."""
+    """Return the outcomes in order: a response, a function or coroutine function that makes one, or an exception."""
     left = list(answers)
 
     async def handle(_: Request) -> BufferedResponse:
         answer = left.pop(0)
         if isinstance(answer, BaseException):
             raise answer
-        return answer() if callable(answer) else answer
+        made = answer() if callable(answer) else answer
+        return await made if isawaitable(made) else made
 
     return FakeTransport(handle)
+
+
+async def hang(_: object = None) -> NoReturn:
+    """Never return."""
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+def lost(op: str = "videos.get") -> ConnectionLostError:
+    return ConnectionLostError("lost", delivery=Delivery.MAYBE_SENT, phase=Phase.WAIT, op=op)
 
 
 def counting() -> FakeTransport:
@@ -94,6 +108,21 @@ class Timed(WrappingTransport):
     def __init__(self, inner: Transport, clock: VirtualClock | None = None) -> None:
         super().__init__(inner)
         self.clock = clock or VirtualClock()
+
+
+class Watched(WrappingTransport):
+    """A transport that notes the requests and their times."""
+
+    def __init__(self, inner: Transport) -> None:
+        super().__init__(inner)
+        self.sends: list[tuple[float, str]] = []
+
+    async def prepare(self, request: Request) -> Request:
+        self.sends.append((self.clock.now(), f"{request.op} {request.url.path.rpartition('/')[2]}"))
+        return request
+
+    def times(self, what: str = "") -> list[float]:
+        return [at for at, asked in self.sends if what in asked]
 
 
 async def create(transport: Transport, request: Request) -> bytes:
@@ -117,6 +146,15 @@ async def record(path: Path | Cassette, inner: Transport, requests: Iterable[Req
     for request in requests:
         await read(transport, request)
     await transport.aclose()
+
+
+async def record_a_cancelled_send(path: Path | Cassette, request: Request) -> None:
+    """Its caller is cancelled before there is a response."""
+    recording = RecordingTransport(in_turn(hang), path)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await recording.send(request)
+    await recording.aclose()
 
 
 @asynccontextmanager

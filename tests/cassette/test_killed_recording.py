@@ -13,21 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from yarl import URL
 
 from tests.cassette.planted_secrets import answered, files_in, leaks
 from tests.cassette.recording_child import KEY, request
+from tests.cassette.recording_harness import read
 from tests.transports.raw_service import Connection, raw_service
 from vidgen_async.cassette import Cassette, RecoveredRecording, load, recover
 from vidgen_async.errors import CassetteBusyError
 from vidgen_async.transports import (
     AppendingTransport,
-    BufferedResponse,
     DirectTransport,
     FakeTransport,
     RecordingTransport,
 )
-from vidgen_async.types.http import Request
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("idempotency", "sent", "query", "token", "sig", "hook", "cookie", "blob")
@@ -107,12 +105,16 @@ def numbers_of(recovered: RecoveredRecording) -> list[int]:
     return [interaction.request.body["json"]["n"] for interaction in recovered.document.interactions]
 
 
+async def record_one(path: Path, number: int) -> RecordingTransport:
+    """A recording of one interaction, which is in progress."""
+    transport = RecordingTransport(FakeTransport(lambda _: asyncio.sleep(0, answered())), path)
+    await read(transport, request("https://api.test/openapi/v1", number))
+    return transport
+
+
 async def make_old_cassette(path: Path) -> None:
     """A cassette of one interaction that exists before the recording."""
-    transport = RecordingTransport(FakeTransport(lambda _: asyncio.sleep(0, answered())), path)
-    async with await transport.send(request("https://api.test/openapi/v1", 99)) as response:
-        await response.read()
-    await transport.aclose()
+    await (await record_one(path, 99)).aclose()
 
 
 # -- killed for real: a process that holds its recording, and is gone with SIGKILL -------------------------------------
@@ -142,9 +144,7 @@ async def test_a_killed_recording_was_locked_can_be_recovered_and_survives_the_n
     check_left(path.parent, 4)
     await second.aclose()
 
-    transport = RecordingTransport(FakeTransport(lambda _: asyncio.sleep(0, answered())), path)
-    async with await transport.send(request("https://api.test/openapi/v1", 7)) as response:
-        await response.read()
+    transport = await record_one(path, 7)
     left = recover(path.parent / "a.cassette.json.part.old")
     assert numbers_of(left) == [0, 1, 2]
     assert left.target == path
@@ -153,19 +153,6 @@ async def test_a_killed_recording_was_locked_can_be_recovered_and_survives_the_n
     await transport.aclose()
     assert [interaction.request.body["json"]["n"] for interaction in load(path).interactions] == [7]
     assert sorted(files_in(path.parent)) == ["a.cassette.json", "a.cassette.json.part.old"]
-
-
-@pytest.mark.slow
-async def test_a_kill_during_publishing_does_no_harm(path):
-    await make_old_cassette(path)
-    before = path.read_bytes()
-    async with (
-        raw_service(service()) as host,
-        child(path, str(host.url("/openapi/v1")), count=3, halt="replace") as process,
-    ):
-        assert await process.wait() == -signal.SIGKILL
-
-    check_halted(path, before, "replace", path.parent)
 
 
 # -- as if it were killed: what is in the directory at that moment, and nothing of what the process holds --------------
@@ -204,6 +191,7 @@ async def recorded_and_left(
         await asyncio.wait({recording})
         transport.give_up()
         await transport.aclose()
+    assert Cassette(left).part.stat().st_mode & 0o777 == 0o600
     return left
 
 
@@ -255,8 +243,7 @@ async def test_a_kill_while_publishing_leaves_either_the_complete_old_or_the_com
     async with raw_service(service()) as host:
         transport = RecordingTransport(DirectTransport(), path)
         for number in range(3):
-            async with await transport.send(request(str(host.url("/openapi/v1")), number)) as response:
-                await response.read()
+            await read(transport, request(str(host.url("/openapi/v1")), number))
         with monkeypatch.context() as halted:
             if halt == "flush":
                 halted.setattr(os, "fsync", at_flush)
@@ -326,46 +313,13 @@ async def test_a_damaged_line_loses_only_its_own_interaction(path):
     assert len(recovered.unfinished) == 1
 
 
-async def test_a_second_recording_in_the_same_process_is_busy_too(path):
-    first, second = (RecordingTransport(FakeTransport(lambda _: asyncio.sleep(0, answered())), path) for _ in range(2))
-    async with await first.send(request("https://api.test/openapi/v1", 0)) as response:
-        await response.read()
-    with pytest.raises(CassetteBusyError):
-        await second.send(request("https://api.test/openapi/v1", 1))
-    await first.aclose()
-    await second.aclose()
-    assert len(load(path).interactions) == 1
-
-
-async def test_the_recording_is_readable_only_by_its_owner(path):
-    transport = RecordingTransport(FakeTransport(lambda _: asyncio.sleep(0, answered())), path)
-    async with await transport.send(request("https://api.test/openapi/v1", 0)) as response:
-        await response.read()
-    assert Cassette(path).part.stat().st_mode & 0o777 == 0o600
-    await transport.aclose()
-
-
-@pytest.mark.slow
-async def test_the_files_of_several_killed_recordings_survive_the_next_publication(tmp_path):
-    path = tmp_path / "one.json"
-
-    async def handle(request: Request) -> BufferedResponse:
-        return BufferedResponse(200, b'{"status": "running"}', url=request.url)
-
+async def test_the_files_of_several_killed_recordings_survive_the_next_publication(path):
     for number in range(4):
-        transport = RecordingTransport(FakeTransport(handle), path)
-        url = URL(f"https://service.test/openapi/v1/videos/task-{number}")
-        async with await transport.send(Request(op="videos.get", method="GET", url=url)) as response:
-            await response.read()
+        transport = await record_one(path, number)
         if number < 3:
             transport.give_up()
         await transport.aclose()
 
-    left = sorted(tmp_path.glob("*.part*"))
-    assert [file.name for file in left] == ["one.json.part.old", "one.json.part.old2", "one.json.part.old3"]
-    assert [recover(file).document.interactions[0].request.url.rpartition("/")[2] for file in left] == [
-        "task-0",
-        "task-1",
-        "task-2",
-    ]
-    assert {recover(file).target for file in left} == {path}
+    left = [recover(path.with_name(f"{path.name}.part.old{ending}")) for ending in ("", 2, 3)]
+    assert [(numbers_of(one), one.target) for one in left] == [([number], path) for number in range(3)]
+    assert len(list(path.parent.iterdir())) == 4

@@ -150,14 +150,6 @@ async def test_a_journal_named_by_the_environment_is_refused_where_creates_are_r
         Client(service.api_key, base_url=service.base_url, transport=transport)
 
 
-async def test_a_journal_named_by_the_environment_is_ignored_in_a_replay(service, tmp_path, monkeypatch):
-    path = tmp_path / "one.json"
-    await create(service, RecordingTransport(DirectTransport(), path), "order-1")
-    monkeypatch.setenv("VIDGEN_JOURNAL", f"sqlite:///{tmp_path}/orders.db")
-
-    assert await create(service, ReplayTransport(path), "order-1") == service.creates[0].task_id
-
-
 async def test_a_recording_that_could_not_begin_publishes_nothing_over_the_old_cassette(service, tmp_path):
     path = tmp_path / "one.json"
     await create(service, RecordingTransport(DirectTransport(), path), "order-1")

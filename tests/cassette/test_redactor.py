@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cassette.planted_secrets import BASE, ELSEWHERE, Exchange, answered, asked, files_in, record, sent
+from tests.cassette.planted_secrets import BASE, ELSEWHERE, Exchange, answered, record, sent
 from tests.media.sites import video
 from vidgen_async import Client
 from vidgen_async.cassette import Cassette, Document, load
@@ -38,11 +38,6 @@ async def recorded(directory: Path, *exchanges: Exchange, **settings: Any) -> Do
     return load(left.path)
 
 
-async def one_body(directory: Path, exchange: Exchange) -> dict[str, Any]:
-    (interaction,) = (await recorded(directory, exchange)).interactions
-    return interaction.body or {}
-
-
 def without_numbers(text: str) -> str:
     return re.sub(r"(REDACTED-[a-z]+)-\d+", r"\1", text)
 
@@ -50,25 +45,27 @@ def without_numbers(text: str) -> str:
 # -- headers ---------------------------------------------------------------------------------------------------------
 
 
-def test_headers_that_are_not_on_the_list_are_dropped(redactor):
-    given = [("Authorization", "Bearer abcdefgh"), ("Cookie", "a=b"), ("X-New", "1"), ("Server", "x"), ("Date", "now")]
-    assert redactor.headers(make_headers(given)) == ()
-
-
-def test_headers_on_the_list_keep_their_order_duplicates_and_values(redactor):
-    given = [
+def test_only_headers_on_the_list_are_recorded_in_their_order_with_their_duplicates(redactor):
+    dropped = [
+        ("Authorization", "Bearer abcdefgh"),
+        ("Cookie", "a=b"),
+        ("X-New", "1"),
+        ("Server", "x"),
+        ("Date", "now"),
+    ]
+    kept = [
         ("ETag", '"abc"'),
         ("Retry-After", "5"),
         ("X-RateLimit-Left", "7"),
         ("ETag", 'W/"x"'),
         ("Range", "bytes=1-"),
     ]
-    assert redactor.headers(make_headers(given)) == tuple((name.lower(), value) for name, value in given)
-
-
-def test_a_location_is_redacted_as_an_address(redactor):
-    (pair,) = redactor.headers(make_headers([("Location", SIGNED)]))
-    assert pair == ("location", f"{ELSEWHERE}/v/1.mp4?exp={FOREVER}&sig=REDACTED-sig-1")
+    ids = [("X-Request-Id", name) for name in ("req-17", "req-18", "req-17")]
+    assert redactor.headers(make_headers([*dropped, *kept, ("Location", SIGNED), *ids])) == (
+        *((name.lower(), value) for name, value in kept),
+        ("location", f"{ELSEWHERE}/v/1.mp4?exp={FOREVER}&sig=REDACTED-sig-1"),
+        *(("x-request-id", f"REDACTED-request-{number}") for number in (1, 2, 1)),
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,11 +81,6 @@ def test_a_location_is_redacted_as_an_address(redactor):
 def test_a_secret_in_a_header_is_hidden_everywhere_else_too(redactor, header):
     assert redactor.headers(make_headers(header)) == ()
     assert "Zq7" not in redactor.text("refused for Zq7-secret-k9")
-
-
-def test_request_ids_have_different_pseudonyms(redactor):
-    given = make_headers([("X-Request-Id", "req-17"), ("X-Request-Id", "req-18"), ("X-Request-Id", "req-17")])
-    assert [value for _, value in redactor.headers(given)] == [f"REDACTED-request-{number}" for number in (1, 2, 1)]
 
 
 # -- addresses -------------------------------------------------------------------------------------------------------
@@ -234,24 +226,6 @@ def test_a_second_redaction_changes_nothing():
 
 
 @pytest.mark.parametrize(
-    "secret",
-    [
-        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
-        "sk-live-aB3dE5fG7hI9jK1lM3",
-        "AKIAIOSFODNN7EXAMPLE",
-        "ghp_aB3dE5fG7hI9jK1lM3nO5pQ7rS9t",
-        "vg1-abcdefghijklmnopqrstuvwxyz234567abcdefgh",
-        "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\n-----END PRIVATE KEY-----",
-        "someone.or-other+1@mail.example.test",
-    ],
-)
-def test_a_value_with_the_form_of_a_secret_is_hidden_under_any_name(redactor, secret):
-    shown = redactor.text(f"refused ({secret}) today")
-    assert shown.startswith("refused (REDACTED-")
-    assert shown.endswith(") today")
-
-
-@pytest.mark.parametrize(
     "text", ["sig=sk-live-aaaaaaaaaaaaaaaaaaaaaa.SECRET1", "token=eyJhbGciOi.eyJzdWIi.aaa:SECRET1"]
 )
 def test_a_secret_that_begins_like_another_is_hidden_completely(redactor, text):
@@ -265,39 +239,6 @@ def test_a_text_without_secrets_stays_as_it_is(redactor, written):
 
 
 # -- bodies ----------------------------------------------------------------------------------------------------------
-
-AS_IT_IS = [
-    b'{"a":1.0,"b":1,"c":-0.0,"d":1e5,"e":1E+2}',
-    b'{"a": 1.0, "b": 1}',
-    b'{"a":1,"a":2}',
-    b'{"a":NaN,"b":-Infinity}',
-    b'{"n":' + b"9" * 5000 + b"}",
-    b'{"n":123456789012345678901234567890}',
-    b'{"a":"\\ud800","b":"\\u00e4","c":"\\/"}',
-    '{"a":"ä😀"}'.encode(),
-    b'\xef\xbb\xbf{"a":1}',
-    b'{\r\n  "a": 1\r\n}\r\n',
-    b'{\n "token": null,\n "b": 1\n}',
-    b"  [1,2]\n",
-    b'"just text"',
-    b"17",
-    b"null",
-    b"not json\r\n\r\nat all \x7f \x1b[0m",
-    bytes(range(256)),
-    bytes(range(256)) * 40,
-    b"[" * 900 + b"]" * 900,
-    b'{"a":' * 400 + b"1" + b"}" * 400,
-    b"\xff\xfe{\0}\0",
-]
-
-
-@pytest.mark.parametrize("data", AS_IT_IS, ids=lambda data: repr(data[:24]))
-async def test_a_response_without_a_secret_is_replayed_byte_for_byte(data, tmp_path):
-    await record([Exchange(asked(), answered(data, kind="application/octet-stream"))], tmp_path)
-    replay = ReplayTransport(tmp_path / "a.cassette.json")
-    async with await replay.send(asked()) as response:
-        assert await response.read() == data
-    await replay.aclose()
 
 
 TEXTS = st.text("abcxyzAZ0189 ,.:;-_/\\\"'<>&%+={}[]\0\b\n\r\t\x7f\x80äß\u2028\ufeffЖ船😀\ud800\udfff", max_size=20)
@@ -317,34 +258,6 @@ def test_any_json_without_secret_names_is_replayed_byte_for_byte(value, style):
     capture.add(data)
     body, _ = answer_body(capture, make_headers({"Content-Type": "application/octet-stream"}), Redactor())
     assert body_bytes(json.loads(json.dumps(body))) == data
-
-
-async def test_a_redacted_body_keeps_its_style_and_has_a_matching_length(tmp_path):
-    text = json.dumps({"a": 1.0, "token": "abcdefghijklmnop", "b": [1, "ä"]}, separators=(",", ":"))
-    length = ("Content-Length", str(len(text)))
-    document = await recorded(tmp_path, Exchange(asked(), answered(text, headers=[length])))
-    (interaction,) = document.interactions
-    played = body_bytes(interaction.body)
-    assert played == text.replace("abcdefghijklmnop", "REDACTED-token-1").encode()
-    assert dict(interaction.headers)["content-length"] == str(len(played))
-
-
-async def test_of_a_binary_body_with_a_secret_only_length_and_digest_are_recorded(tmp_path):
-    document = await recorded(
-        tmp_path,
-        Exchange(asked(), answered(b"\0\xff" * 3000 + b"my-given-secret", kind="video/mp4")),
-        secrets=["my-given-secret"],
-    )
-    (interaction,) = document.interactions
-    assert set(interaction.body) == {"bytes", "sha256"}
-    assert list(files_in(tmp_path)) == ["a.cassette.json"]
-
-
-async def test_of_an_upload_only_a_digest_is_recorded(tmp_path):
-    await recorded(tmp_path, sent({"image_b64": f"data:image/png;base64,{'QUJD' * 100}"}))
-    text = (tmp_path / "a.cassette.json").read_text()
-    assert "QUJDQUJD" not in text
-    assert "sha256:" in text
 
 
 # -- prompts ---------------------------------------------------------------------------------------------------------
@@ -440,21 +353,6 @@ async def test_requests_made_from_redacted_links_match_their_interactions(prompt
     assert '"task-1"' in text
     for secret in ("aB3dE5fG7hI9", "zY8xW6vU4tS2", "hOp1hOp2hOp3", "tK9mQ2xW7e", "the-real-key-1"):
         assert secret not in text
-
-
-async def test_requests_that_differ_only_in_secrets_match_with_other_secrets_in_recorded_order(
-    tmp_path,
-):
-    await record(
-        [Exchange(asked(f"/x?token=secret-number-{at}"), answered(json.dumps({"n": at}))) for at in range(3)], tmp_path
-    )
-    replay = ReplayTransport(tmp_path / "a.cassette.json")
-    seen = []
-    for _ in range(3):
-        async with await replay.send(asked("/x?token=quite-another-one")) as response:
-            seen.append(json.loads(await response.read())["n"])
-    assert seen == [0, 1, 2]
-    replay.check()
 
 
 # -- bounds ----------------------------------------------------------------------------------------------------------

@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from email.utils import format_datetime
 from itertools import product
-from pathlib import Path
 
 import pytest
 from yarl import URL
@@ -14,24 +15,24 @@ from tests.cassette.recording_harness import (
     FIELDS,
     NO_BLOB,
     Timed,
+    Watched,
     ask,
     cassette_of,
     client_on,
+    hang,
     in_turn,
-    interactions_of,
+    lost,
     noise,
-    post,
-    read,
+    record_a_cancelled_send,
     says,
     task,
     twice,
-    video,
 )
 from tests.transports import raw_service as raw
 from tests.transports.raw_service import dead_port, raw_service
 from vidgen_async import Client
 from vidgen_async import errors as all_errors
-from vidgen_async.cassette import Cassette, load
+from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import (
     BodyError,
     CassetteError,
@@ -54,8 +55,8 @@ from vidgen_async.transports import (
     ReplayTransport,
     Transport,
 )
-from vidgen_async.types.http import CHUNK, Delivery, Phase, Request, Timeouts
-from vidgen_async.types.orders import OrderState
+from vidgen_async.types.http import Delivery, Phase, Request, Timeouts
+from vidgen_async.types.limits import Pacing
 
 SHORT = Timeouts(connect=0.5, read=0.08)
 
@@ -150,55 +151,6 @@ async def test_a_subclass_of_a_user_is_replayed_as_the_class_of_the_sdk(path):
     assert type(caught.value) is ConnectError
 
 
-@pytest.mark.parametrize("length", [4, 100_000, 2 * CHUNK + 100, 400_000])
-async def test_a_truncated_body_is_replayed_up_to_its_last_byte(path, length):
-    data = noise(400_000)
-
-    async def pieces():
-        for start in range(0, length, 10_000):
-            yield data[start : min(start + 10_000, length)]
-        message = "the connection was lost"
-        raise BodyError(message, op="videos.get", received=length)
-
-    cassette = Cassette(path, largest_blob=200_000)
-    recording = RecordingTransport(FakeTransport(lambda _: _answer(BufferedResponse(200, pieces()))), cassette)
-
-    async def received(transport: Transport) -> tuple[int, BodyError]:
-        count = 0
-        async with await transport.send(ask()) as response:
-            try:
-                async for piece in response.chunks():
-                    count += len(piece)
-            except BodyError as error:
-                return count, error
-        raise AssertionError
-
-    live = await received(recording)
-    await recording.aclose()
-    played = await received(ReplayTransport(cassette))
-
-    assert played[0] == live[0] == length
-    assert (played[1].received, played[1].delivery, played[1].message) == (length, Delivery.ANSWERED, live[1].message)
-
-
-async def _answer(response: BufferedResponse) -> BufferedResponse:
-    return response
-
-
-async def test_a_cassette_with_failures_is_valid_and_readable(path):
-    recording = RecordingTransport(in_turn(ConnectError("no", delivery=Delivery.NOT_SENT, phase=Phase.DNS)), path)
-    with pytest.raises(ConnectError):
-        await recording.send(ask())
-    await recording.aclose()
-
-    [one] = load(path).interactions
-    assert str(one).endswith("(videos.get): ConnectError")
-    assert interactions_of(path)[0]["error"] == {
-        "type": "ConnectError", "delivery": "not_sent", "phase": "dns", "message": "no",
-    }  # fmt: skip
-    assert "response" not in interactions_of(path)[0]
-
-
 # -- creates -----------------------------------------------------------------------------------------------------------
 
 
@@ -212,7 +164,7 @@ async def create(client: Client) -> tuple[object, ...]:
             (str(one.outcome), one.evidence and (one.evidence.status, one.evidence.cause, one.evidence.answered))
             for one in error.attempts
         ]
-        return type(error), attempts, order.state, len(order.attempts)
+        return type(error), attempts, str(order.state), len(order.attempts)
     return receipt.task_id, receipt.order_id
 
 
@@ -267,156 +219,197 @@ class _Guarded(Timed):
                 yield connection
 
 
-async def test_a_create_exceeds_the_time_limit_of_its_caller_in_virtual_time(path):
+# -- other programs: the same results, at the same virtual times -------------------------------------------------------
+
+
+async def endless() -> AsyncIterator[bytes]:
+    yield b'{"id": '
+    await hang()
+
+
+async def refuse(request: Request) -> None:
+    raise ConnectError("refused", delivery=Delivery.NOT_SENT, phase=Phase.CONNECT, op=request.op)
+
+
+def slow(*answers: tuple[float, object]) -> Transport:
+    """Returns each answer after its time in seconds."""
+    clock, left = VirtualClock(), list(answers)
+
     async def handle(_: Request) -> BufferedResponse:
-        await asyncio.Event().wait()
-        raise AssertionError
+        seconds, answer = left.pop(0)
+        await clock.sleep(seconds)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
-    async def program(client: Client) -> tuple[object, ...]:
-        began = client._shared.clock.now()
-        ended = await create(client)
-        return *ended, client._shared.clock.now() - began
-
-    live, played = await twice(path, Timed(FakeTransport(handle)), program, timeouts=Timeouts(create=90))
-
-    assert live[0] is UncertainCreateError
-    assert live[2] is OrderState.UNCERTAIN
-    assert live[-1] == 90
-    assert played == live
-    assert interactions_of(path)[0]["error"]["type"] == "Cancelled"
+    return Timed(FakeTransport(handle), clock)
 
 
-async def test_a_create_whose_response_never_ended_exceeds_its_time_limit_in_virtual_time(path):
-    async def pieces():
-        yield b'{"id": '
-        await asyncio.Event().wait()
+def by_polls(**polls: int) -> Transport:
+    """Tasks that are completed after so many polls."""
 
-    inner = Timed(FakeTransport(lambda _: _answer(BufferedResponse(202, pieces()))))
+    async def handle(request: Request) -> BufferedResponse:
+        name = request.url.path.rpartition("/")[2]
+        polls[name] -= 1
+        return task("running" if polls[name] else "completed", name)
 
-    async def program(client: Client) -> tuple[object, ...]:
-        return *(await create(client)), client._shared.clock.now()
-
-    live, played = await twice(path, inner, program, timeouts=Timeouts(create=90))
-
-    assert (live[0], live[-1]) == (UncertainCreateError, 90)
-    assert played == live
+    return Timed(FakeTransport(handle))
 
 
-async def test_a_create_cancelled_before_it_was_connected_is_not_sent_in_a_replay_either(path):
-    async def never(_: Request) -> None:
-        await asyncio.Event().wait()
-
-    inner = Timed(FakeTransport(lambda _: _answer(says({})), on_connect=never))
-
-    live, played = await twice(path, inner, create, timeouts=Timeouts(create=30))
-
-    assert live[0] is NotSentError
-    assert played == live
+async def resend(client: Client) -> tuple[object, ...]:
+    first = await create(client)
+    receipt = await client.orders.resend("order-1", expect_attempt=1, reason="looked")
+    return first[0], receipt.task_id, len((await client.orders.get("order-1")).attempts)
 
 
-async def test_an_uncertain_order_is_resent_in_a_replay_as_in_the_recording(path):
-    inner = in_turn(
-        ConnectionLostError("lost", delivery=Delivery.MAYBE_SENT, phase=Phase.WAIT, op="videos.create"),
-        says({"id": "task-2", "status": "queued"}, 202),
+async def by_prompt(request: Request) -> BufferedResponse:
+    return says({"id": f"task-{json.loads(request.body.data)['prompt']}", "status": "queued"}, 202)
+
+
+async def create_25(client: Client) -> list[str]:
+    creates = (
+        client.videos.create(**FIELDS | {"prompt": str(n)}, order_id=f"order-{n}", validate=False) for n in range(25)
     )
-
-    async def program(client: Client) -> tuple[object, ...]:
-        first = await create(client)
-        receipt = await client.orders.resend("order-1", expect_attempt=1, reason="looked")
-        return *first, receipt.task_id, len((await client.orders.get("order-1")).attempts)
-
-    live, played = await twice(path, inner, program)
-
-    assert live[0] is UncertainCreateError
-    assert live[-2:] == ("task-2", 2)
-    assert played == live
+    return [receipt.task_id for receipt in await asyncio.gather(*creates)]
 
 
-# -- reads -------------------------------------------------------------------------------------------------------------
+async def get(client: Client) -> str:
+    return (await client.videos.get("task-1")).status
 
 
-async def test_reads_are_retried_in_a_replay_with_the_same_result(path):
-    lost = ConnectionLostError("lost", delivery=Delivery.MAYBE_SENT, phase=Phase.WAIT, op="videos.get")
-    inner = Timed(in_turn(lost, says({}, 503), says(b"<html>", 502), task("completed")))
-
-    async def program(client: Client) -> tuple[str, bool]:
-        found = await client.videos.get("task-1")
-        return found.status, 1.0 < client._shared.clock.now() < 20
-
-    assert await twice(path, inner, program) == (("completed", True), ("completed", True))
-    assert len(interactions_of(path)) == 4
+async def get_in_vain(client: Client) -> str:
+    with pytest.raises(ResponseTimeoutError) as caught:
+        await client.videos.get("task-1")
+    return caught.value.message
 
 
-async def test_a_wait_survives_the_same_failures_in_a_replay(path):
-    lost = ConnectionLostError("lost", delivery=Delivery.MAYBE_SENT, phase=Phase.WAIT, op="videos.get")
-    inner = Timed(in_turn(task("queued"), lost, says({}, 500), says({}, 401), task("running"), task("completed")))
+async def get_three(client: Client) -> list[str]:
+    ended: list[str] = []
 
+    async def get_one(name: str) -> None:
+        ended.append((await client.videos.get(name)).id)
+
+    await asyncio.gather(*map(get_one, "abc"))
+    return ended
+
+
+async def wait(client: Client) -> str:
+    return (await client.videos.wait("task-1")).status
+
+
+async def wait_100(client: Client) -> str:
+    with pytest.raises(WaitTimeoutError) as caught:
+        await client.videos.wait("task-1", timeout=100)
+    return caught.value.task.status
+
+
+async def wait_for_all(client: Client) -> list[str]:
+    return [outcome.task_id async for outcome in client.videos.as_completed(["c", "a", "b"])]
+
+
+ACCEPTED = {"id": "task-2", "status": "queued"}
+SILENT = ResponseTimeoutError("it was silent", delivery=Delivery.MAYBE_SENT, phase=Phase.WAIT, op="videos.get")
+LATER = format_datetime(VirtualClock().wall() + timedelta(seconds=30), usegmt=True)
+
+#: The transport, the program with its options, its result, and the seconds that it takes, if they are not random.
+PROGRAMS = {
+    "a create that takes too long": (
+        lambda: Timed(in_turn(hang)), create, {"timeouts": Timeouts(create=90)}, UncertainCreateError, 90
+    ),
+    "a response to a create that never ends": (
+        lambda: Timed(in_turn(BufferedResponse(202, endless()))), create, {"timeouts": Timeouts(create=90)},
+        UncertainCreateError, 90,
+    ),
+    "a create that is cancelled before it is connected": (
+        lambda: Timed(FakeTransport(hang, on_connect=hang)), create, {"timeouts": Timeouts(create=30)}, NotSentError,
+        None,
+    ),
+    "a create that is never connected": (
+        lambda: Timed(FakeTransport(hang, on_connect=refuse)), create, {}, NotSentError, None
+    ),
+    "a create that is retried after its Retry-After": (
+        lambda: Timed(in_turn(says({}, 429, Retry_After="45"), says(ACCEPTED, 202))), create,
+        {"pacing": Pacing(max_wait=100.0)}, "task-2", None,
+    ),
+    "an uncertain order that is resent": (
+        lambda: Timed(in_turn(lost("videos.create"), says(ACCEPTED, 202))), resend, {},
+        (UncertainCreateError, "task-2", 2), 0,
+    ),
+    "a read that is retried": (
+        lambda: Timed(in_turn(lost(), says({}, 503), says(b"<html>", 502), task("completed"))), get, {}, "completed",
+        None,
+    ),
+    "a read after its Retry-After in seconds": (
+        lambda: Timed(in_turn(says({}, 429, Retry_After="30"), task("completed"))), get, {}, "completed", 30
+    ),
+    "a read after its Retry-After as a date": (
+        lambda: Timed(in_turn(says({}, 503, Retry_After=LATER), task("completed"))), get, {}, "completed", 30
+    ),
+    "a read that is retried in vain": (
+        lambda: slow((60.0, SILENT), (60.0, SILENT)), get_in_vain, {"retry_reads_for": 60.0}, "it was silent", 60
+    ),
+    "reads that take longer than others": (
+        lambda: slow((3.0, task("running", "a")), (1.0, task("running", "b")), (2.0, task("running", "c"))),
+        get_three, {}, ["b", "c", "a"], 3,
+    ),
+    "a wait of twenty polls": (lambda: by_polls(**{"task-1": 21}), wait, {"poll_interval": 60}, "completed", 1200),
+    "creates that wait for the submission limit": (
+        lambda: Timed(FakeTransport(by_prompt)), create_25, {"pacing": Pacing(limit=10)},
+        [f"task-{n}" for n in range(25)], 120,
+    ),
+    "a wait for tasks that end one after the other": (
+        lambda: by_polls(a=1, b=2, c=3), wait_for_all, {"poll_interval": 60}, ["a", "b", "c"], None
+    ),
+    "a wait with a Retry-After": (
+        lambda: Timed(in_turn(task("running"), says({}, 429, Retry_After="300"), task("completed"))), wait,
+        {"poll_interval": 60}, "completed", 420,
+    ),
+    "a wait that ends during a poll": (
+        lambda: Timed(in_turn(task("running"), hang)), wait_100, {"poll_interval": 60}, "running", 100
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+async def test_a_program_has_the_same_results_at_the_same_times_in_a_replay(path, name):
+    make, program, options, expected, seconds = PROGRAMS[name]
+
+    async def run(transport: Transport) -> tuple[object, float, list[tuple[float, str]]]:
+        watched = Watched(transport)
+        async with client_on(watched, **options) as client:
+            return await program(client), watched.clock.now(), watched.sends
+
+    live = await run(RecordingTransport(make(), path))
+    replay = ReplayTransport(path)
+    played = await run(replay)
+
+    replay.check()
+    result = live[0][0] if program is create else live[0]
+    assert (result, played[0]) == (expected, live[0])
+    assert [what for _, what in played[2]] == [what for _, what in live[2]]
+    if seconds is None:
+        assert played[1] > 0
+    else:
+        assert live[1] == pytest.approx(seconds, abs=0.5)
+        assert played[1:] == live[1:]
+
+
+# -- a caller that was cancelled ---------------------------------------------------------------------------------------
+
+
+async def test_a_read_whose_caller_was_cancelled_waits_for_its_cancellation(path):
     async def program(client: Client) -> str:
-        return (await client.videos.wait("task-1")).status
-
-    assert await twice(path, inner, program) == ("completed", "completed")
-
-
-Limit = Callable[[Client, Awaitable[object]], Awaitable[object]]
-
-
-async def _by_timeout(_: Client, work: Awaitable[object]) -> object:
-    async with asyncio.timeout(0.02):
-        return await work
-
-
-async def _by_wait_for(_: Client, work: Awaitable[object]) -> object:
-    return await asyncio.wait_for(work, 0.02)
-
-
-async def _by_a_cancel(client: Client, work: Awaitable[object]) -> object:
-    reading = asyncio.ensure_future(work)
-    await client._shared.clock.sleep(5)
-    reading.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await reading
-    raise TimeoutError
-
-
-@pytest.mark.parametrize("limit", [_by_timeout, _by_wait_for, _by_a_cancel])
-async def test_a_read_whose_caller_was_cancelled_waits_for_its_cancellation(path, limit):
-    left = [asyncio.Event().wait, lambda: _answer(task("completed"))]
-    inner = Timed(FakeTransport(lambda _: left.pop(0)()))
-
-    async def program(client: Client) -> tuple[object, ...]:
         with pytest.raises(TimeoutError):
-            await limit(client, client.videos.get("task-1"))
-        later = client._shared.clock.now()
-        return (await client.videos.get("task-1")).status, later
+            async with asyncio.timeout(0.02):
+                await client.videos.get("task-1")
+        return (await client.videos.get("task-1")).status
 
-    live, played = await twice(path, inner, program)
-
-    assert played == live
-    assert live[0] == "completed"
-    assert played[1] <= 5
-
-
-async def test_a_wait_that_ended_during_a_poll_ends_there_in_a_replay(path):
-    left = [lambda: _answer(task("running")), asyncio.Event().wait]
-    inner = Timed(FakeTransport(lambda _: left.pop(0)()))
-
-    async def program(client: Client) -> tuple[str, float]:
-        with pytest.raises(WaitTimeoutError) as caught:
-            await client.videos.wait("task-1", timeout=100)
-        return caught.value.task.status, client._shared.clock.now()
-
-    live, played = await twice(path, inner, program)
-
-    assert live == played == ("running", 100)
+    assert await twice(path, Timed(in_turn(hang, task("completed"))), program) == ("completed", "completed")
 
 
 async def test_waiting_for_a_recorded_cancellation_ends(path, monkeypatch):
-    recording = RecordingTransport(FakeTransport(lambda _: asyncio.Event().wait()), path)
-    sending = asyncio.ensure_future(recording.send(ask()))
-    await asyncio.sleep(0.001)
-    sending.cancel()
-    await asyncio.wait([sending])
-    await recording.aclose()
+    await record_a_cancelled_send(path, ask())
+    assert ReplayTransport(path).unused == ()
     monkeypatch.setattr("vidgen_async.cassette.replay._CANCEL_TIMEOUT", 0.01)
     replay = ReplayTransport(path)
 
@@ -425,94 +418,6 @@ async def test_waiting_for_a_recorded_cancellation_ends(path, monkeypatch):
 
     with pytest.raises(CassetteError, match="is not cancelled now"):
         replay.check()
-
-
-async def test_a_body_whose_reader_was_cancelled_waits_for_its_cancellation(path):
-    async def pieces():
-        yield b"x" * 1000
-        await asyncio.Event().wait()
-
-    async def program(transport: Transport) -> int:
-        response = await transport.send(ask())
-        received = 0
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(0.02):
-                async for piece in response.chunks():
-                    received += len(piece)
-        await response.aclose()
-        return received
-
-    recording = RecordingTransport(in_turn(BufferedResponse(200, pieces())), path)
-    assert await program(recording) == 1000
-    await recording.aclose()
-    replay = ReplayTransport(path)
-
-    assert await program(replay) == 1000
-    replay.check()
-
-
-async def test_a_cancelled_download_leaves_no_file_in_a_replay_either(path, tmp_path):
-    folder = tmp_path / "videos"
-    folder.mkdir()
-    data = b"\0\0\0\x20ftypisom\0\0\2\0isomiso2avc1mp41" + bytes(100_000)
-
-    async def pieces():
-        yield data
-        await asyncio.Event().wait()
-
-    async def program(client: Client) -> list[Path]:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05):
-                await client.videos.download("task-1", folder / "x.mp4")
-        return list(folder.iterdir())
-
-    answer = video(data)
-    inner = in_turn(lambda: BufferedResponse(200, pieces(), headers=answer.headers))
-
-    assert await twice(path, inner, program) == ([], [])
-
-
-async def test_the_failure_of_an_upload_is_replayed_and_the_upload_is_retried(path):
-    lost = ConnectionLostError("lost", delivery=Delivery.MAYBE_SENT, phase=Phase.SEND, op="files.create")
-    inner = Timed(in_turn(lost, says({"id": "asset-1", "image_id": "image-1", "url": "/x"})))
-
-    async def program(client: Client) -> str:
-        return (await client.files.upload(b"\x89PNG\r\n\x1a\n" + bytes(200_000))).image_id
-
-    assert await twice(path, inner, program) == ("image-1", "image-1")
-
-
-async def test_equal_creates_that_fail_and_succeed_keep_their_order(path):
-    lost = ConnectionLostError("lost", delivery=Delivery.MAYBE_SENT, phase=Phase.WAIT, op="videos.create")
-    recording = RecordingTransport(in_turn(lost, says({"answer": 2})), path)
-    with pytest.raises(ConnectionLostError):
-        await recording.send(post({"a": 1}))
-    await read(recording, post({"a": 1}))
-    await recording.aclose()
-    replay = ReplayTransport(path)
-
-    with pytest.raises(ConnectionLostError):
-        await replay.send(post({"a": 1}))
-    assert await read(replay, post({"a": 1})) == b'{"answer": 2}'
-
-
-async def test_a_create_without_a_connection_has_as_many_attempts_in_a_replay(path):
-    tries = []
-
-    async def refuse(request: Request) -> None:
-        tries.append(request)
-        message = "refused"
-        raise ConnectError(message, delivery=Delivery.NOT_SENT, phase=Phase.CONNECT, op=request.op)
-
-    async def program(client: Client) -> tuple[object, ...]:
-        return *(await create(client)), client._shared.clock.now() > 0
-
-    inner = Timed(FakeTransport(lambda _: _answer(says({})), on_connect=refuse))
-    live, played = await twice(path, inner, program)
-
-    assert live[0] is NotSentError
-    assert played == live
-    assert len(tries) == len(interactions_of(path)) > 1
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from tests.cassette.recording_harness import (
     counting,
     in_turn,
     interactions_of,
-    noise,
     post,
     read,
     record,
@@ -26,6 +26,7 @@ from tests.cassette.recording_harness import (
     task,
     value,
 )
+from vidgen_async import Client
 from vidgen_async.cassette import Cassette, Document, Interaction, Meta, RecordedRequest, load, scan
 from vidgen_async.cassette.writer import write
 from vidgen_async.clock import VirtualClock
@@ -98,15 +99,6 @@ async def test_different_requests_to_one_url_get_their_own_responses(path, one, 
     transport.check()
 
 
-@pytest.mark.parametrize(("one", "other"), DIFFERENT.values(), ids=DIFFERENT)
-async def test_a_different_request_is_a_miss(path, one, other):
-    await record(path, counting(), [one])
-    transport = ReplayTransport(path)
-
-    with pytest.raises(CassetteMissError):
-        await read(transport, other)
-
-
 async def test_headers_are_never_compared(path):
     await record(path, counting(), [ask()])
     other = Request(op="videos.get", method="GET", url=ask().url, headers=make_headers({"User-Agent": "another"}))
@@ -115,36 +107,30 @@ async def test_headers_are_never_compared(path):
 
 
 @pytest.mark.parametrize(
-    ("pointer", "recorded", "asked"),
+    ("pointer", "recorded", "asked", "other"),
     [
-        ("/prompt", {"a": 1, "prompt": "x"}, {"a": 1, "prompt": "y"}),
-        ("/prompt", {"a": 1, "prompt": "x"}, {"a": 1}),
-        ("/meta/id", {"meta": {"id": 1, "b": 2}}, {"meta": {"id": 2, "b": 2}}),
-        ("/items/0/id", {"items": [{"id": 1, "b": 2}]}, {"items": [{"id": 2, "b": 2}]}),
-        ("/a~1b", {"a/b": 1}, {"a/b": 2}),
-        ("/a~0b", {"a~b": 1}, {"a~b": 2}),
+        ("/prompt", {"a": 1, "prompt": "x"}, {"a": 1, "prompt": "y"}, {"a": 2, "prompt": "x"}),
+        ("/prompt", {"a": 1, "prompt": "x"}, {"a": 1}, {}),
+        ("/meta/id", {"meta": {"id": 1, "b": 2}}, {"meta": {"id": 2, "b": 2}}, {"meta": {"id": 1, "b": 3}}),
+        ("/items/0/id", {"items": [{"id": 1, "b": 2}]}, {"items": [{"id": 2, "b": 2}]}, {"items": [{"id": 1}]}),
+        ("/a~1b", {"a/b": 1}, {"a/b": 2}, {"a": 1}),
+        ("/a~0b", {"a~b": 1}, {"a~b": 2}, {"b": 1}),
     ],
 )
-async def test_an_ignored_field_is_not_compared(path, pointer, recorded, asked):
+async def test_an_ignored_field_and_no_other_is_not_compared(path, pointer, recorded, asked, other):
     await record(path, counting(), [post(recorded)])
 
     assert await answer(ReplayTransport(Cassette(path, ignore=pointer)), post(asked)) == 1
-    with pytest.raises(CassetteMissError):
-        await read(ReplayTransport(path), post(asked))
-
-
-async def test_fields_that_no_pointer_names_are_compared(path):
-    await record(path, counting(), [post({"meta": {"id": 1, "b": 2}})])
-
-    with pytest.raises(CassetteMissError):
-        await read(ReplayTransport(Cassette(path, ignore="/meta/id")), post({"meta": {"id": 1, "b": 3}}))
+    for cassette, missing in ((path, asked), (Cassette(path, ignore=pointer), other)):
+        with pytest.raises(CassetteMissError):
+            await read(ReplayTransport(cassette), post(missing))
 
 
 # -- one after the other -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("polls", [3, 50])
-async def test_equal_requests_get_their_responses_in_recorded_order(path, polls):
+async def test_equal_requests_get_their_responses_in_recorded_order(path):
+    polls = 3
     states = [*["running"] * (polls - 1), "completed"]
     await record(path, in_turn(*(task(state, n=n) for n, state in enumerate(states))), [ask()] * polls)
 
@@ -155,41 +141,6 @@ async def test_equal_requests_get_their_responses_in_recorded_order(path, polls)
     assert len(interactions_of(path)) == polls
     assert transport.played == list(range(1, polls + 1))
     transport.check()
-
-
-async def test_a_read_a_write_and_a_read_of_one_url_are_replayed_in_order(path):
-    requests = [ask("/x"), ask("/x", method="PUT", body={"a": 1}), ask("/x")]
-    await record(path, counting(), requests)
-    transport = ReplayTransport(path)
-
-    assert [await answer(transport, request) for request in requests] == [1, 2, 3]
-
-
-async def test_a_slow_first_and_a_fast_second_request_get_their_own_responses(path):
-    turns = [asyncio.Event(), asyncio.Event()]
-    begun = []
-
-    async def handle(_: Request) -> BufferedResponse:
-        begun.append(1)
-        mine = len(begun)
-        await turns[mine - 1].wait()
-        return says({"answer": mine})
-
-    async def both(transport):
-        first, second = (asyncio.ensure_future(answer(transport, ask())) for _ in range(2))
-        await asyncio.sleep(0.001)
-        for event in reversed(turns):
-            event.set()
-            await asyncio.sleep(0.001)
-        return await asyncio.gather(first, second)
-
-    recording = RecordingTransport(FakeTransport(handle), path)
-    live = await both(recording)
-    await recording.aclose()
-
-    assert live == [1, 2]
-    assert await both(ReplayTransport(path)) == [1, 2]
-    assert [one["n"] for one in interactions_of(path)] == [1, 2]
 
 
 async def live_and_played(path: Path, seed: int) -> tuple[list[int], list[int]]:
@@ -237,17 +188,6 @@ async def test_a_request_with_a_slow_body_keeps_its_position_in_the_queue(path):
     assert await asyncio.gather(*(answer(transport, post(body)) for body in bodies)) == [1, 2]
 
 
-async def test_fifty_concurrent_sends_get_their_responses(path):
-    requests = [ask(f"/videos/{n % 5}") for n in range(50)]
-    await record(path, counting(), requests)
-    transport = ReplayTransport(path)
-
-    answers = [await one for one in asyncio.as_completed([answer(transport, request) for request in requests])]
-
-    assert sorted(answers) == list(range(1, 51))
-    transport.check()
-
-
 async def test_an_interaction_is_claimed_before_anything_is_awaited(path):
     await record(path, counting(), [ask()] * 3)
     transport = ReplayTransport(path)
@@ -259,19 +199,6 @@ async def test_an_interaction_is_claimed_before_anything_is_awaited(path):
         assert ended.value.value.status == 200
 
     assert transport.played == [1, 2, 3]
-
-
-async def test_an_interaction_that_was_not_sent_is_replayed_for_the_next_request(path):
-    await record(path, counting(), [post({"a": 1}), post({"a": 1})])
-    transport = ReplayTransport(path)
-
-    with pytest.raises(JournalError):
-        async with transport.connect(post({"a": 1})):
-            raise JournalError
-
-    assert [await answer(transport, post({"a": 1})) for _ in range(2)] == [1, 2]
-    assert transport.played == [1, 2]
-    transport.check()
 
 
 # -- exhausted ---------------------------------------------------------------------------------------------------------
@@ -302,24 +229,6 @@ async def test_repeat_last_returns_the_last_response_each_time_with_its_own_body
     assert [json.loads(await one.read())["answer"] for one in reversed(responses)] == [3, 3, 3, 3, 2, 1]
     assert [json.loads(await one.read())["answer"] for one in responses] == [1, 2, 3, 3, 3, 3]
     transport.check()
-
-
-async def test_repeat_last_streams_a_blob_again(path):
-    data = noise(256_000)
-    await record(path, in_turn(says(data, Content_Type="video/mp4")), [ask()])
-    transport = ReplayTransport(Cassette(path, exhausted="repeat-last"))
-
-    first, second = await transport.send(ask()), await transport.send(ask())
-
-    assert b"".join([piece async for piece in second.chunks(1000)]) == data
-    assert await first.read() == data
-
-
-async def test_repeat_last_does_not_apply_to_requests_that_were_never_recorded(path):
-    await record(path, counting(), [ask()])
-
-    with pytest.raises(CassetteMissError):
-        await read(ReplayTransport(Cassette(path, exhausted="repeat-last")), ask("/videos/other"))
 
 
 async def test_a_repeated_response_that_was_not_sent_was_still_replayed(path):
@@ -384,6 +293,7 @@ async def test_a_miss_names_a_different_field_of_a_body_by_its_pointer(path):
         post([{"prompt": "another secret plan"}]),
         post({"shots": [{"prompt": "another secret plan"}]}),
         post({"shots": {"prompt": "another secret plan"}}),
+        post({"prompt": [{"content": "another secret plan"}]}),
         post(b"another secret plan"),
         post(b"\0\1\2"),
         ask("/files", method="POST", body=b"x" * 100_000),
@@ -399,6 +309,7 @@ async def test_a_miss_never_shows_a_prompt(path, recorded):
         {"negative_prompt": SECRET_PLAN, "model": "m"},
         {"shots": [{"prompt": SECRET_PLAN}]},
         {"shots": {"prompt": SECRET_PLAN}},
+        {"prompt": [{"content": SECRET_PLAN}]},
         [{"prompt": SECRET_PLAN}],
         SECRET_PLAN.encode(),
     ):
@@ -424,58 +335,34 @@ def test_a_miss_is_no_error_of_the_network():
 # -- a miss comes through everything -----------------------------------------------------------------------------------
 
 
-async def _read_again(client):
-    await client.videos.get("gone")
+async def all_of(changes: AsyncIterator[Any]) -> None:
+    async for change in changes:
+        change.unwrap()
 
 
-async def _wait(client):
-    await client.videos.wait("gone", timeout=1000)
-
-
-async def _watch(client):
-    async for _ in client.videos.watch("gone", timeout=1000):
-        pass
-
-
-async def _as_completed(client):
-    async for outcome in client.videos.as_completed(["gone", "gone-too"], timeout=1000):
-        outcome.unwrap()
-
-
-async def _upload(client):
-    await client.files.upload(b"\x89PNG\r\n\x1a\n" + bytes(100))
-
-
-async def _check(client):
-    await client.videos.check(**FIELDS)
-
-
-async def _create(client):
-    await client.videos.create(**FIELDS, order_id="order-1")
-
-
-async def _create_unchecked(client):
-    await client.videos.create(**FIELDS, validate=False)
-
-
-async def _generate(client):
-    await client.videos.generate(**FIELDS)
-
-
-async def _download(client):
-    await client.videos.download("gone", Path("/nowhere") / "x.mp4")
-
-
-async def _stream(client):
+async def stream(client: Client) -> None:
     async with client.videos.stream("gone"):
         pass
 
 
-CALLS = [_read_again, _wait, _watch, _as_completed, _upload, _check, _create, _create_unchecked, _generate, _stream]
+CALLS: dict[str, Callable[[Client], Awaitable[object]]] = {
+    "get": lambda client: client.videos.get("gone"),
+    "wait": lambda client: client.videos.wait("gone", timeout=1000),
+    "watch": lambda client: all_of(client.videos.watch("gone", timeout=1000)),
+    "as_completed": lambda client: all_of(client.videos.as_completed(["gone", "gone-too"], timeout=1000)),
+    "upload": lambda client: client.files.upload(b"\x89PNG\r\n\x1a\n" + bytes(100)),
+    "check": lambda client: client.videos.check(**FIELDS),
+    "create": lambda client: client.videos.create(**FIELDS, order_id="order-1"),
+    "create without a check": lambda client: client.videos.create(**FIELDS, validate=False),
+    "generate": lambda client: client.videos.generate(**FIELDS),
+    "stream": stream,
+    "download": lambda client: client.videos.download("gone", "gone.mp4"),
+}
 
 
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__.strip("_"))
-async def test_a_miss_is_raised_by_calls_that_survive_network_failures(path, call):
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+async def test_a_miss_is_raised_by_calls_that_survive_network_failures(path, call, monkeypatch):
+    monkeypatch.chdir(path.parent)
     await record(path, counting(), [ask("/account")])
     transport = ReplayTransport(path)
 
@@ -485,46 +372,9 @@ async def test_a_miss_is_raised_by_calls_that_survive_network_failures(path, cal
 
     assert str(transport.misses[0]) == str(caught.value)
     assert transport.clock.now() == 0.0
+    assert list(path.parent.iterdir()) == [path]
     with pytest.raises(CassetteMissError):
         transport.check()
-
-
-async def test_a_miss_is_raised_by_a_download_and_leaves_no_file(path, tmp_path):
-    await record(path, counting(), [ask("/account")])
-    folder = tmp_path / "videos"
-    folder.mkdir()
-
-    async with client_on(ReplayTransport(path)) as client:
-        with pytest.raises(CassetteMissError):
-            await client.videos.download("task-1", folder / "x.mp4")
-
-    assert list(folder.iterdir()) == []
-
-
-async def test_one_request_too_many_is_raised_by_a_wait(path):
-    await record(path, in_turn(*(task("running") for _ in range(3))), [ask()] * 3)
-    transport = ReplayTransport(path)
-
-    async with client_on(transport) as client:
-        with pytest.raises(CassetteExhaustedError):
-            await client.videos.wait("task-1", timeout=None)
-
-    with pytest.raises(CassetteExhaustedError):
-        transport.check()
-
-
-async def test_a_miss_is_raised_after_the_task_is_watched_again(path):
-    await record(path, in_turn(says({"id": "task-1", "status": "queued"}, 202)), [post(b"{}")])
-    journal = MemoryJournal()
-    inner = in_turn(says({"id": "task-1", "status": "queued"}, 202))
-    async with client_on(inner, journal=journal) as client:
-        await client.videos.create(**FIELDS, order_id="order-1", validate=False)
-
-        async with client_on(ReplayTransport(path), journal=journal) as again:
-            [outcome] = [outcome async for outcome in again.videos.rewatch(timeout=1000)]
-
-    with pytest.raises(CassetteMissError):
-        outcome.unwrap()
 
 
 async def test_an_order_whose_create_misses_was_not_sent_and_may_be_retried(path):
@@ -557,25 +407,6 @@ async def test_a_suppressed_miss_is_raised_by_the_check(path):
 
 
 # -- chains ------------------------------------------------------------------------------------------------------------
-
-
-async def test_a_request_made_from_a_redacted_address_matches_its_interaction(path):
-    link = "https://cdn.test/v/1.mp4?exp=1796000000&sig=c2lnbmF0dXJl"
-
-    async def follow(transport):
-        first = await value(transport, ask())
-        return await read(transport, ask(first["video_url"], op="videos.link"))
-
-    recording = RecordingTransport(in_turn(task("completed", video_url=link), says(b"the video")), path)
-    assert await follow(recording) == b"the video"
-    await recording.aclose()
-    transport = ReplayTransport(path)
-
-    assert await follow(transport) == b"the video"
-    transport.check()
-    first, second = interactions_of(path)
-    assert first["response"]["body"]["json"]["video_url"] == second["request"]["url"]
-    assert "c2lnbmF0dXJl" not in path.read_text("utf-8")
 
 
 async def test_an_interaction_that_matches_with_and_without_its_secret_is_replayed_once(path):

@@ -130,24 +130,12 @@ def test_a_secret_is_reported_and_never_shown(vidgen_cassette, tmp_path):
         assert TOKEN[:10] not in out
 
 
-def test_check_without_a_path_is_wrong_usage(vidgen_cassette):
-    code, out, err = vidgen_cassette("check")
-    assert (code, out) == (2, "")
-    assert "PATH" in err
-
-
 def test_an_error_at_one_path_does_not_hide_problems_of_another(vidgen_cassette, cassettes):
     (cassettes / "blobs" / BLOB).unlink()
     code, out, err = vidgen_cassette("check", "no/where.json", "cassettes", "--orphans", "--json")
     assert code == 2
     assert [one["problem"] for one in documents(out)] == ["blob-missing"]
     assert error_message(err) == "there is no cassette at no/where.json."
-
-
-def test_an_error_at_one_path_is_never_reported_as_success(vidgen_cassette, cassettes):
-    code, out, err = vidgen_cassette("check", "cassettes", "nowhere")
-    assert (code, out) == (2, "")
-    assert "there is no cassette at nowhere" in err
 
 
 def test_orphans_are_reported_only_on_request(vidgen_cassette, cassettes):
@@ -179,20 +167,6 @@ def test_a_cassette_older_than_max_age_is_a_problem(vidgen_cassette, tmp_path):
     assert {age: vidgen_cassette("check", "one.json", "--max-age", age)[0] for age in codes} == codes
 
 
-def test_an_age_without_a_known_unit_is_wrong_usage(vidgen_cassette, cassettes):
-    for age in ("90", "d", "-1d", "1.5d", "90 days", "1y", ""):
-        code, out, err = vidgen_cassette("check", "cassettes", f"--max-age={age}")
-        assert (code, out) == (2, ""), age
-        assert "such as 90d" in err, age
-
-
-def test_the_help_lists_the_exit_codes_of_these_commands(vidgen_cassette):
-    code, out, err = vidgen_cassette("--help")
-    assert (code, err) == (0, "")
-    assert [number for number in (0, 1, 2, 130) if f"\n  {number:<4} " not in out] == []
-    assert "uncertain" not in out
-
-
 def test_an_unreadable_file_is_an_error_that_names_it(vidgen_cassette, cassettes, monkeypatch):
     def refuse(path: Path) -> bytes:
         raise PermissionError(13, "Permission denied", str(path))
@@ -207,7 +181,7 @@ def test_a_bug_is_an_error_and_never_a_problem_of_the_cassette(vidgen_cassette, 
     def fail(*_, **__):
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setattr("vidgen_async.cli.actions.cassette.check_cassette", fail)
+    monkeypatch.setattr("vidgen_async.cassette.check", fail)
     code, out, err = vidgen_cassette("check", "cassettes")
     assert (code, out) == (2, "")
     assert "unexpected ZeroDivisionError: oh" in err

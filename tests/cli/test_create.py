@@ -89,27 +89,6 @@ def test_a_prompt_that_cannot_be_decoded_is_exit_code_2(run_here, in_service, se
     assert service.creates == []
 
 
-def test_invalid_options_are_exit_code_2_and_nothing_is_sent(here, service):
-    for words, arguments in {
-        "missing argument 'PROMPT'": (),
-        "cannot be combined": ("x", "--prompt-file", "p.txt"),
-        "--prompt-file: must not be empty": ("--prompt-file", ""),
-        "cannot read the prompt from p.txt: No such file": ("--prompt-file", "p.txt"),
-        "it is not UTF-8 text": ("--prompt-file", PICTURE),
-        "NAME=JSON": ("x", "--field", "seed"),
-        "the value of field seed is not valid JSON": ("x", "--field", "seed=x"),
-        "the field duration has its own option: --duration": ("x", "--field", "duration=5"),
-        "--duration": ("x", "--duration", "0"),
-        "sqlite:///": ("x", "--journal", "mysql://u:not-for-others@h/d"),
-        "must not be empty": ("x", "--order-id", " "),
-    }.items():
-        code, out, err = here("create", *arguments, "--model", "gen-2.0")
-        assert (code, out) == (2, ""), arguments
-        assert words in err, arguments
-        assert "not-for-others" not in err
-        assert service.creates == [], arguments
-
-
 def test_a_request_that_the_catalog_excludes_is_refused_before_any_upload(here, service):
     for words, arguments in {
         "duration: gen-2.0 supports 5, 10, 15 seconds, not 7": ("--model", "gen-2.0", "--duration", "7"),
@@ -162,31 +141,6 @@ def test_check_lists_all_problems(here, service):
     assert service.creates == []
 
 
-def test_check_fails_without_a_catalog(here, service):
-    service.add_fault("models.list", Fault.status(403), times=None)
-    code, out, err = here("create", "x", "--model", "gen-2.0", "--check")
-    assert (code, out) == (4, "")
-    assert "403" in err
-
-
-def test_the_outcome_of_an_order_is_in_the_error_and_in_the_exit_code(here, service):
-    for n, (fault, code, kind) in enumerate(
-        (
-            (Fault.status(402), 4, "rejected_insufficient_credits"),
-            (Fault.status(503), 5, "uncertain_create"),
-            (Fault.close_after_body(), 5, "uncertain_create"),
-        ),
-        1,
-    ):
-        service.add_fault("videos.create", fault)
-        ended, out, err = here(*BOAT, "--order-id", f"order-{n}", "--json")
-        assert (ended, out) == (code, ""), fault
-        error = json.loads(err.splitlines()[-1])["error"]
-        assert (error["kind"], error["exit_code"], error["order_id"]) == (kind, code, f"order-{n}")
-        assert error["commands"]
-        assert len(service.creates) == n
-
-
 def test_an_uncertain_order_is_never_resent_by_the_same_command(here, service):
     service.add_fault("videos.create", Fault.close_after_body())
     assert here(*BOAT, "--order-id", "order-1187")[0] == 5
@@ -215,6 +169,7 @@ def test_the_images_of_a_stored_order_are_not_uploaded_again_and_its_task_id_is_
     assert first[0] == code == 0
     assert out == first[1] == f"{service.creates[0].task_id}\n"
     assert "order order-1187 was already accepted; it is not sent again" in err
+    assert "sending the order" not in err
     assert service.count_requests("files.create") == 1
     assert len(service.creates) == 1
 
@@ -240,23 +195,6 @@ def test_a_rejected_order_with_images_is_resent_without_another_upload(here, ser
     assert service.creates[0].raw == service.creates[1].raw
 
 
-def test_an_accepted_order_is_not_reported_as_sent_again(here, service):
-    assert here(*BOAT, "--order-id", "order-1187")[0] == 0
-    code, _, err = here(*BOAT, "--order-id", "order-1187")
-    assert code == 0
-    assert "order order-1187 was already accepted; it is not sent again" in err
-    assert "sending the order" not in err
-
-
-def test_an_empty_order_id_is_refused(here, service):
-    for given in ("", "  "):
-        for command, option in ((BOAT, "--order-id"), (("generate", "-o", "a.mp4"), "--resume")):
-            code, out, err = here(*command, option, given)
-            assert (code, out) == (2, "")
-            assert f"{option}: must not be empty" in err
-    assert service.creates == []
-
-
 def test_check_validates_the_files_too(here, service, tmp_path):
     (tmp_path / "notes.png").write_text("no picture at all")
     for more in (("--check",), ()):
@@ -267,6 +205,19 @@ def test_check_validates_the_files_too(here, service, tmp_path):
     assert (service.count_requests("files.create"), service.creates) == (0, [])
 
 
+def test_a_file_that_cannot_be_saved_is_refused_before_anything_is_ordered(here, service, tmp_path):
+    (tmp_path / "old.mp4").touch()
+    for output, why in {
+        "old.mp4": "--force replaces it",
+        "missing/a.mp4": "missing",
+        "old.mp4/": "File exists",
+    }.items():
+        code, out, err = here("generate", "x", "--model", "vendorh3", "--image", PICTURE, "-o", output)
+        assert (code, out) == (2, "")
+        assert why in err
+    assert (service.creates, service.count_requests("files.create")) == ([], 0)
+
+
 def test_a_file_name_that_is_too_long_is_one_sentence_and_nothing_is_ordered(here, service):
     name = "x" * 300 + ".mp4"
     for arguments in (("-o", name), ("--image", name, "-o", "a.mp4")):
@@ -275,13 +226,6 @@ def test_a_file_name_that_is_too_long_is_one_sentence_and_nothing_is_ordered(her
         assert "File name too long" in err
         assert "bug in vidgen" not in err
     assert service.creates == []
-
-
-def test_two_accounts_have_their_own_orders(here, service):
-    assert here(*BOAT, "--order-id", "order-1187", "--account", "left")[0] == 0
-    assert here(*BOAT, "--order-id", "order-1187", "--account", "right")[0] == 0
-    keys = [create.headers["Idempotency-Key"] for create in service.creates]
-    assert len(set(keys)) == 2
 
 
 def test_only_the_user_can_read_the_journal(here, data_home):
@@ -320,25 +264,16 @@ def test_a_data_directory_that_cannot_be_created_is_one_sentence_and_nothing_is_
     assert service.creates == []
 
 
-def test_the_price_of_the_catalog_is_shown_before_the_order_as_it_was_received(here, service):
+def test_the_price_of_the_catalog_is_shown_as_it_was_received_before_an_order_is_sent(here, service):
     for command in (("create", "x"), ("generate", "x", "--poll-interval", "0.05", "-o", "boat.mp4")):
         code, _, err = here(*command, "--model", "vendorh3", "--image", PICTURE)
         assert code == 0
         assert "price: points 15, memberPoints 12\norder: " in err.replace(f"uploading {PICTURE}\n", "")
-
-
-def test_with_json_the_price_is_on_stderr(here, service):
     _, out, err = here("create", "x", "--model", "vendorh3", "--image", PICTURE, "--json")
     assert len(out.splitlines()) == 1
     assert {"price": {"points": 15, "memberPoints": 12}} in map(json.loads, err.splitlines())
-
-
-def test_a_request_that_is_refused_or_not_validated_shows_no_price(here, service):
-    assert "price" not in here("create", "x", "--model", "gen-2.0", "--duration", "7")[2]
-    assert "price" not in here("create", "x", "--model", "gen-2.0", "--no-validate")[2]
-
-
-def test_the_price_is_shown_again_before_a_stored_order_is_sent(here, service):
+    for refused in ("--duration", "7"), ("--no-validate",):
+        assert "price" not in here("create", "x", "--model", "gen-2.0", *refused)[2]
     service.add_fault("videos.create", Fault.status(402))
     here("create", "x", "--model", "gen-2.0", "--order-id", "order-1187")
     assert "price: points 20\norder: order-1187\n" in here("orders", "resume", "order-1187")[2]

@@ -9,9 +9,8 @@ import click
 import pytest
 
 from vidgen_async.cli.app import app
-from vidgen_async.cli.terminal.exit_codes import EXIT_CODES
 
-from .conftest import ROOT, VIDGEN, Stream, environment
+from .conftest import VIDGEN, Stream, environment
 
 
 def commands(group: click.Group = app, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], click.Command]:
@@ -119,11 +118,6 @@ def test_the_exit_codes_are_listed_once_and_those_of_cassettes_apart(helps):
     assert {path for path, out in helps.items() if "Exit codes:" in out} == {(), ("cassette",)}
 
 
-def test_the_documentation_lists_the_same_exit_codes():
-    page = (ROOT / "docs" / "reference" / "command-line.md").read_text("utf-8")
-    assert [code for code, meaning in EXIT_CODES if f"| {code} | {meaning} |\n" not in page] == []
-
-
 @pytest.mark.parametrize("width", [60, 80])
 def test_no_help_is_wider_than_a_terminal_and_nothing_is_cut_short(monkeypatch, request, width):
     monkeypatch.setenv("COLUMNS", str(width))
@@ -186,15 +180,15 @@ def completed(run_here, in_service, monkeypatch):
     """Returns the completions of bash at the end of these words."""
 
     def complete(words: str, **env: str) -> list[str]:
-        stdout, stderr = Stream({}), Stream({})
+        stdin, stdout, stderr = io.StringIO("typed later"), Stream({}), Stream({})
         count = str(len(words.split(" ")) - 1)
         with monkeypatch.context() as patch:
             variables = {"_VIDGEN_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": count}
             for name, value in {**variables, **env}.items():
                 patch.setenv(name, value)
             with pytest.raises(SystemExit) as ended:
-                run_here(stdin=io.StringIO(), stdout=stdout, stderr=stderr)
-        assert (ended.value.code, stderr.text) == (0, "")
+                run_here(stdin=stdin, stdout=stdout, stderr=stderr)
+        assert (ended.value.code, stderr.text, stdin.tell()) == (0, "", 0)
         return [line.partition(",")[2] for line in stdout.text.splitlines() if line]
 
     return complete
@@ -203,6 +197,7 @@ def completed(run_here, in_service, monkeypatch):
 def test_completion_offers_commands_and_options(completed):
     assert completed("vidgen orders a") == ["adopt", "abandon"]
     assert "--resume" in completed("vidgen generate --re")
+    assert completed("vidgen watch - --sh") == ["--shard"]
     assert set(completed("vidgen create --ratio 1")) == {"1:1", "16:9"}
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.journal.conftest import postgres
 from vidgen_async.journal.postgres.connection_string import describe
-from vidgen_async.journal.postgres.schema import VERSION, script
+from vidgen_async.journal.postgres.schema import VERSION, postgres_schema
 
 __all__ = ["postgres"]
 
@@ -17,35 +17,19 @@ HIDDEN = f"postgresql://ann:{PASSWORD}@127.0.0.1:9/shop"
 def test_the_schema_is_printed_as_a_script_for_an_administrator(here):
     code, out, err = here("journal", "schema", "--schema", "shop", "--user", 'the "worker"')
     assert (code, err) == (0, "")
-    assert out == script("shop", user='the "worker"')
+    assert out == postgres_schema("shop", user='the "worker"')
     assert 'GRANT USAGE ON SCHEMA "shop" TO "the ""worker""";\n' in out
     assert out.endswith("\nCOMMIT;\n")
 
 
 def test_the_schema_can_be_upgraded(here):
     code, out, err = here("journal", "schema", "--from-version", "1")
-    assert (code, out, err) == (0, script("vidgen", version=1), "")
+    assert (code, out, err) == (0, postgres_schema("vidgen", version=1), "")
     assert "CREATE" not in out
     assert "GRANT" not in out
     code, out, err = here("journal", "schema", "--from-version", str(VERSION))
     assert code == 0
     assert err == f"warning: this release has schema version {VERSION} too: there is nothing to upgrade\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (("--schema", "x" * 64), "a name in PostgreSQL has 1 to 63 bytes"),
-        (("--schema", ""), "--schema: must not be empty"),
-        (("--user", ""), "--user: must not be empty"),
-        (("--from-version", "99"), "--from-version: this release has schema version"),
-        (("--from-version", "-1"), "not in the range"),
-    ],
-)
-def test_a_wrong_option_of_the_schema_is_wrong_usage(here, arguments, problem):
-    code, out, err = here("journal", "schema", *arguments)
-    assert (code, out) == (2, "")
-    assert problem in err
 
 
 @pytest.mark.parametrize(

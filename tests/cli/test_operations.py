@@ -6,7 +6,6 @@ import logging
 import os
 import signal
 import sys
-import time
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
@@ -16,13 +15,14 @@ import pytest
 
 from tests.signals import accept_signals, interrupt
 from vidgen_async.cli.command_runner import SIGNALS, _Interruption, _ScreenHandler, run_command
-from vidgen_async.cli.operations import CommandRun, Target
 from vidgen_async.cli.request_options import RequestOptions
-from vidgen_async.cli.run_state import Charge, RunState, Stage
+from vidgen_async.cli.run import Run
+from vidgen_async.cli.run_state import RunState, Stage
+from vidgen_async.cli.settings import Settings
+from vidgen_async.cli.targets import Target
 from vidgen_async.client import Client
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import (
-    AuthenticationError,
     ConnectError,
     DownloadError,
     InvalidRequestError,
@@ -32,7 +32,7 @@ from vidgen_async.errors import (
 from vidgen_async.events import Event
 from vidgen_async.journal import MemoryJournal, Order, OrderRef, OrderState, Permission
 from vidgen_async.transports import BufferedResponse, FakeTransport
-from vidgen_async.types.limits import Pacing
+from vidgen_async.types import Pacing
 
 from .conftest import PICTURE, FakeScreen
 
@@ -84,23 +84,26 @@ class CommandSetup:
         self.state = RunState(order_id=ORDER, output="out.mp4")
         self.clock = VirtualClock()
         self.journal = MemoryJournal()
+        self.command = Run(Settings(timeout=60), self.screen, self.state)
 
     @asynccontextmanager
     async def open_run(self):
         async with Client(
             "key", base_url=BASE, transport=self.transport, journal=self.journal, clock=self.clock, poll_interval=1
         ) as client:
-            yield CommandRun(client, self.state, self.screen, 60, time.monotonic())
+            self.command.client = client
+            yield self.command
 
     async def generate(self, request_options: RequestOptions, target: Target, *, validate: bool = False) -> None:
         async with self.open_run() as run:
-            await target.check()
-            await run.wait_and_save(await run.create(request_options, validate=validate), target)
+            await target.check(run.client)
+            receipt = await run.create(request_options, validate=validate)
+            await run.save(await run.wait(receipt), target)
 
     async def resume(self, target: Target, *, validate: bool = True) -> None:
         async with self.open_run() as run:
-            await target.check()
-            await run.wait_and_save(await run.resume_create(validate=validate), target)
+            await target.check(run.client)
+            await run.save(await run.wait(await run.resume(ORDER, validate=validate)), target)
 
     async def store_order(self, *, is_being_sent: bool) -> None:
         """Store the order as another run has left it."""
@@ -120,7 +123,10 @@ class CommandSetup:
 
     def run(self, request_options: RequestOptions, target: Target) -> int:
         with accept_signals(*SIGNALS):
-            return run_command(self.generate(request_options, target), self.state, self.screen, is_debug=False)
+            return run_command(lambda _: self.generate(request_options, target), self.command)
+
+    def run_work(self, work) -> int:
+        return run_command(lambda _: work(), self.command)
 
     @property
     def ops(self) -> list[str]:
@@ -154,32 +160,6 @@ async def test_the_order_id_is_shown_before_the_order_and_the_task_id_before_the
     ]
 
 
-async def test_files_are_uploaded_and_urls_are_sent_unchanged(setup, target):
-    url = "https://pics.test/a.png?token=1"
-    with pytest.raises(Exception, match="no good"):
-        await setup.generate(
-            RequestOptions(prompt="p", model="m", duration=8, ratio="1:1", images=(url, PICTURE)), target
-        )
-    assert setup.body("videos.create") == {
-        "model": "m", "prompt": "p", "duration": 8, "ratio": "1:1", "image_urls": [url], "image_ids": ["image-1"],
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("path", ["missing/out.mp4", "."])
-async def test_a_target_that_cannot_be_written_is_an_error_before_anything_is_sent(setup, tmp_path, path):
-    with pytest.raises(DownloadError):
-        await setup.generate(RequestOptions(prompt="p", model="m"), Target(path=tmp_path / path))
-    assert setup.ops == []
-
-
-async def test_an_existing_file_is_kept_without_force(setup, target):
-    target.path.write_bytes(b"an older film")
-    with pytest.raises(DownloadError, match="--force"):
-        await setup.generate(RequestOptions(prompt="p", model="m"), target)
-    assert setup.ops == []
-    assert target.path.read_bytes() == b"an older film"
-
-
 async def test_a_file_that_appears_during_the_wait_is_not_replaced(target):
     setup = CommandSetup("running", "completed")
     setup.service.on_get = lambda: target.path.write_bytes(b"made by another run")
@@ -187,32 +167,7 @@ async def test_a_file_that_appears_during_the_wait_is_not_replaced(target):
         await setup.generate(RequestOptions(prompt="p", model="m"), target)
     assert target.path.read_bytes() == b"made by another run"
     assert setup.state.stage is Stage.DOWNLOAD
-    assert setup.state.charge is Charge.TASK_EXISTS
-
-
-async def test_an_impossible_request_is_refused_before_the_upload(setup, target):
-    with pytest.raises(InvalidRequestError):
-        await setup.generate(RequestOptions(prompt="", model="m", images=(PICTURE,)), target, validate=True)
-    assert setup.ops == ["models.list"]
-
-
-async def test_a_key_that_is_rejected_for_the_catalog_is_an_error_before_the_upload(setup, target):
-    async def refused():
-        return BufferedResponse(401, b"{}")
-
-    setup.service.models_list = refused
-    with pytest.raises(AuthenticationError):
-        await setup.generate(RequestOptions(prompt="p", model="m", images=(PICTURE,)), target, validate=True)
-    assert setup.ops == ["models.list"]
-    assert setup.state.charge is Charge.NOTHING_ORDERED
-
-
-async def test_resume_sends_a_stored_order_that_was_never_sent(setup, target):
-    await setup.store_order(is_being_sent=False)
-    with pytest.raises(Exception, match="no good"):
-        await setup.resume(target, validate=False)
-    assert setup.ops[0] == "videos.create"
-    assert setup.body("videos.create") == {"model": "m"}
+    assert setup.state.task_id == "task_1"
 
 
 async def test_resume_validates_an_order_before_it_sends_it(setup, target):
@@ -229,7 +184,7 @@ async def test_an_order_that_another_run_was_sending_is_awaited_and_never_resent
         await setup.resume(target)
     assert setup.ops == []
     assert 130 <= setup.clock.now() - before < 140
-    assert setup.state.charge is Charge.UNCERTAIN
+    assert setup.state.is_uncertain
     assert any("an earlier run was sending the order; waiting for its outcome until 2030-01-01" in line
                for line in setup.screen.lines)  # fmt: skip
 
@@ -239,8 +194,8 @@ async def test_a_resume_with_a_failing_journal_does_not_report_an_uncertain_orde
     setup.journal.get = _fail_from_second_call(setup.journal.get)
     with pytest.raises(JournalError):
         await setup.resume(target)
-    await setup.state.await_create()
-    assert setup.state.charge is Charge.UNCERTAIN
+    setup.state.settle_create()
+    assert setup.state.is_uncertain
 
 
 def _fail_from_second_call(get):
@@ -256,47 +211,12 @@ def _fail_from_second_call(get):
     return fail
 
 
-def test_a_failed_task_is_reported_with_its_reason(setup, target):
-    assert setup.run(RequestOptions(prompt="p", model="m"), target) == 1
-    assert "no good" in setup.screen.report.text
-    assert "check the refund in the credit ledger" in setup.screen.report.text
-
-
 def test_an_unexpected_error_is_a_paragraph(setup, target):
     async def breaks():
         raise ZeroDivisionError
 
-    assert run_command(breaks(), setup.state, setup.screen, is_debug=False) == 1
+    assert setup.run_work(breaks) == 1
     assert "ZeroDivisionError" in setup.screen.report.text
-
-
-def test_an_interrupted_order_is_awaited_and_its_task_id_is_reported(target):
-    setup = CommandSetup()
-
-    async def interrupted():
-        interrupt()
-        await setup.clock.sleep(2)
-
-    setup.service.on_create = interrupted
-    assert setup.run(RequestOptions(prompt="p", model="m"), target) == 130
-    assert any("waiting a few seconds for the response" in line for line in setup.screen.lines)
-    assert "task_1 was accepted and is charged; an interruption does not stop it" in setup.screen.report.text
-    assert setup.screen.report.commands == ("vidgen wait task_1 -o out.mp4",)
-    assert setup.ops == ["videos.create"]
-
-
-def test_an_interrupted_upload_stops_at_once_and_orders_nothing(target):
-    setup = CommandSetup()
-
-    async def interrupted():
-        interrupt()
-        await asyncio.Event().wait()
-
-    setup.service.files_create = interrupted
-    assert setup.run(RequestOptions(prompt="p", model="m", images=(PICTURE,)), target) == 130
-    assert setup.screen.report.text == "Interrupted while uploading the images. Nothing was ordered or charged."
-    assert setup.ops == ["files.create"]
-    assert asyncio.run(setup.journal.list("http://127.0.0.1:1", "default", setup.clock.wall())) == []
 
 
 def test_an_order_that_is_interrupted_after_its_upload_is_awaited(target):
@@ -342,7 +262,7 @@ def test_an_interruption_before_the_first_byte_reports_that_nothing_was_ordered(
 def test_a_second_signal_exits_the_process_at_once_with_a_report(monkeypatch):
     left = []
     monkeypatch.setattr(os, "_exit", left.append)
-    screen, run_state = FakeScreen(), RunState(order_id=ORDER, stage=Stage.CREATE, charge=Charge.UNCERTAIN)
+    screen, run_state = FakeScreen(), RunState(order_id=ORDER, stage=Stage.CREATE, is_uncertain=True)
 
     class Worker:
         def cancel(self):
@@ -384,7 +304,7 @@ def test_an_ignored_signal_stays_ignored(setup, which):
 
     before = signal.signal(which, signal.SIG_IGN)
     try:
-        assert run_command(work(), setup.state, setup.screen, is_debug=False) == 0
+        assert setup.run_work(work) == 0
     finally:
         signal.signal(which, before)
 
@@ -396,7 +316,7 @@ def test_a_hangup_does_not_count_as_a_second_signal(monkeypatch, first):
     interruption = _Interruption(SimpleNamespace(cancel=partial(cancels.append, 1)), RunState(), FakeScreen())
     for which in (first, signal.SIGHUP, signal.SIGHUP):
         interruption.handle(which)
-    assert (left, cancels, interruption.signal) == ([], [1], first)
+    assert (left, cancels, interruption.received) == ([], [1], first)
     if first is signal.SIGHUP:  # the session's own end, after its terminal's
         interruption.handle(signal.SIGTERM)
         assert left == []
@@ -434,7 +354,7 @@ def test_a_command_runs_on_uvloop_where_it_is_installed(setup, monkeypatch, is_i
 
     loops = []
     monkeypatch.setitem(sys.modules, "uvloop", SimpleNamespace(new_event_loop=Loop) if is_installed else None)
-    assert run_command(work(), setup.state, setup.screen, is_debug=False) == 0
+    assert setup.run_work(work) == 0
     assert loops == [is_installed]
 
 
@@ -444,7 +364,7 @@ def test_failed_polls_of_many_tasks_cause_one_warning(setup):
             report_failed_poll(f"task_{n}")
             report_failed_poll(f"task_{n}")
 
-    run_command(work(), setup.state, setup.screen, is_debug=False)
+    setup.run_work(work)
     assert setup.screen.lines == ["warning: polls of task task_0 fail (ConnectError); it will be polled again"]
 
 
@@ -454,7 +374,7 @@ def test_failed_polls_cause_no_warnings_beside_the_live_view(setup):
         report_failed_poll("task_1")
         report_failed_poll("task_1")
 
-    run_command(work(), setup.state, setup.screen, is_debug=False)
+    setup.run_work(work)
     assert setup.screen.lines == []
 
 
@@ -462,7 +382,7 @@ def test_warnings_of_the_sdk_are_shown(setup):
     async def work():
         logging.getLogger("vidgen_async.watcher").warning("an unknown state %r", "paused")
 
-    run_command(work(), setup.state, setup.screen, is_debug=False)
+    setup.run_work(work)
     assert setup.screen.lines == ["warning: an unknown state 'paused'"]
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.signals import accept_signals
 from vidgen_async.sandbox import Fault
 
-from .conftest import BOAT, VIDGEN, environment, run_on_a_terminal, text_of
+from .conftest import BOAT, VIDGEN, environment, run_on_a_terminal
 
 
 @pytest.mark.slow
@@ -79,37 +79,6 @@ def test_a_terminal_shows_animation_and_colours_unless_no_color_is_set(terminal,
     assert "saved boat.mp4" in dumb
     assert re.search(r"^completed \(", dumb, re.MULTILINE), "plain lines, as in a log"
     assert "\x1b" not in dumb
-
-
-@pytest.mark.slow
-def test_a_table_fits_the_real_terminal(service, tmp_path):
-    code, shown = run_on_a_terminal("models", env=environment(service), cwd=tmp_path, width=50)
-    lines = [line for line in text_of(shown) if line]
-    assert code == 0, shown
-    assert 40 < max(map(len, lines)) <= 50
-    assert lines[0] == "tierb-video-345b30093bb2"
-
-
-@pytest.mark.needs_dev
-@pytest.mark.slow
-def test_the_sandbox_prints_its_variables_logs_requests_and_stops_cleanly(vidgen):
-    sandbox = vidgen("sandbox", "--speed", "100")
-    exported = dict(sandbox.process.stdout.readline().removeprefix("export ").strip().split("=", 1) for _ in range(2))
-    assert set(exported) == {"VIDGEN_BASE_URL", "VIDGEN_API_KEY"}
-
-    code, out, err = vidgen(*BOAT, **exported).end()
-    assert code == 0, err
-    assert re.fullmatch(r"saved boat\.mp4 \([\d.]+ kB, [\d.]+ s, 20 points\)\n", out)
-    assert "\x1b" not in err
-    assert "\r" not in err
-    line = sandbox.until("create 1")
-    assert re.search(r"create 1: model gen-2\.0, status 202, task task_\w+$", line)
-    assert "A paper boat" not in sandbox.shown
-
-    sandbox.interrupt()
-    code, _, err = sandbox.end()
-    assert code == 0
-    assert err.splitlines()[-1] == "sandbox: stopped"
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """``--proxy``, VIDGEN_PROXY and the proxies of the environment; no password is shown."""
 
 import http.client
-import json
 import shlex
 from collections.abc import Iterator
 from contextlib import closing
@@ -155,36 +154,10 @@ def test_a_proxy_that_refuses_its_password_is_an_error_without_it(elsewhere, ser
             assert "dXNlcjpodXNoLWh1c2g" not in out + err, "in Base64"
 
 
-def test_an_empty_proxy_is_a_wrong_option(here):
-    code, _, err = here("models", "--proxy", "", "--json")
-    assert code == 2
-    assert json.loads(err)["error"]["message"] == "--proxy: must not be empty."
-
-
 # -- warnings ----------------------------------------------------------------------------------------------------------
 
 UNENCRYPTED = "is http://: the API key is sent unencrypted"
 NO_PREFIX = "does not end in /openapi/v1"
-
-
-@pytest.mark.needs_dev
-@pytest.mark.parametrize(("source", "flags"), [("option", ("--json",)), ("environment", ("--debug",))])
-def test_a_warning_about_the_base_url_is_shown_once(here, service, source, flags, monkeypatch):
-    service.add_fault("videos.create", Fault.close_after_body())
-    assert here(*BOAT)[0] == 5
-    resend = ("orders", "resend", "order-1187", "--expect-attempt", "1", "--reason", "none", "--yes")
-    commands = [("models",), ("account",), ("get", "x"), ("wait", "x"), ("watch", "x"), ("watch", "--journal"), BOAT]
-    commands += [("upload", PICTURE), ("orders", "ls"), ("orders", "export"), ("orders", "show", "order-1187"), resend]
-    for base_url, warning, tried in (
-        (service.base_url.removesuffix("/openapi/v1") + "/v2", NO_PREFIX, commands),
-        (ELSEWHERE, UNENCRYPTED, commands[8:]),
-    ):
-        option = ("--base-url", base_url) if source == "option" else ()
-        if not option:
-            monkeypatch.setenv("VIDGEN_BASE_URL", base_url)
-        for command in tried:
-            _, out, err = here(*command, *option, *flags)
-            assert (err.count(warning), out.count(warning)) == (1, 0), (command, err)
 
 
 def test_a_warning_is_shown_once_where_a_resend_is_confirmed(terminal, service, monkeypatch):

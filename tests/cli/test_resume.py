@@ -99,29 +99,6 @@ def test_an_interrupted_download_leaves_no_file_and_resume_saves_the_video(here,
     saved(err)
 
 
-def test_a_completed_order_can_be_downloaded_again(here, saved):
-    assert here(*BOAT, "--order-id", ORDER)[0] == 0
-    again = f"vidgen generate --resume {ORDER} -o boat.mp4 --poll-interval 0.05"
-    code, _, err = here(*shlex.split(again)[1:])
-    assert code == 2
-    assert "--force replaces it" in err
-    saved(f"{again} --force")
-
-
-def test_resume_refuses_request_options(here, service):
-    for named, arguments in {
-        "PROMPT": ("A prompt",),
-        "--image, --model": ("--model", "gen-2.0", "--image", PICTURE),
-        "--order-id": ("--order-id", "x"),
-        "--sandbox": ("--sandbox",),
-        "--field": ("--field", "seed=1"),
-    }.items():
-        code, out, err = here("generate", "--resume", ORDER, "-o", "boat.mp4", *arguments)
-        assert (code, out) == (2, "")
-        assert f"--resume uses the stored request: leave out {named}." in err
-    assert service.creates == []
-
-
 def test_the_proposed_command_repeats_the_options_that_find_the_order(here, service):
     service.set_speed(0)
     options = ("--base-url", service.base_url, "--account", "left", "--journal", "sqlite:///mine.db")
@@ -155,23 +132,4 @@ def test_an_interrupted_send_reports_until_when_it_counts_as_being_sent_and_resu
 
     waits = "an earlier run was sending the order; waiting for its outcome until "
     assert here(*BOAT, "--order-id", ORDER, when={waits: interrupt})[0] == 130
-    assert len(service.creates) == 1
-
-
-def test_resume_reads_an_existing_journal_and_creates_none(here, service, tmp_path, data_home):
-    code, out, err = here("generate", "--resume", ORDER, "-o", "boat.mp4", "--journal", "sqlite:///mine.db")
-    assert (code, out) == (2, "")
-    assert f"there is no journal at {tmp_path / 'mine.db'}" in err
-    assert here("generate", "--resume", ORDER, "-o", "boat.mp4")[0] == 2
-    assert [*tmp_path.iterdir(), *data_home.iterdir()] == []
-
-
-def test_the_images_of_an_accepted_order_are_not_uploaded_again_and_its_video_is_saved(here, service):
-    assert here("create", *HERO[1:5], PICTURE, "--order-id", ORDER)[0] == 0
-    code, out, err = here(*HERO, "--order-id", ORDER)
-    assert code == 0, err
-    assert out.startswith("saved boat.mp4")
-    assert f"order {ORDER} was already accepted; it is not sent again" in err
-    assert service.count_requests("files.create") == 1
-    assert service.count_requests("files.create") == 1
     assert len(service.creates) == 1

@@ -18,7 +18,6 @@ from tests.signals import interrupt
 from vidgen_async.cli import sandbox_runner
 from vidgen_async.cli.sandbox_runner import SandboxLog, describe_create
 from vidgen_async.cli.service_connection import sandbox_class
-from vidgen_async.errors import ConfigurationError
 from vidgen_async.sandbox import Fault, ReceivedCreate, Sandbox, media
 from vidgen_async.sandbox.creates import CreateHandler
 
@@ -245,24 +244,6 @@ def test_limits_times_and_faults_are_those_of_the_options(served):
     assert (task["starts_at"] - state["now"], task["ends_at"] - state["now"]) == (10, 30)
 
 
-def test_a_wrong_option_is_reported_in_one_sentence(here):
-    for words, arguments in {
-        "must be OP=NAME": ["--fault", "videos.create"],
-        "op: must be one of": ["--fault", "a=stall", "--fault", "*=edit"],
-        "fault: must be one of": ["--fault", "a=stall", "--fault", "*=edit"],
-        "code: must be a whole number of 200 to 999, not 1": ["--fault", "*=status,code=1"],
-        "'b=x': the credits must be a whole number": ["--account", "b=x"],
-        "--public-url must be like http://localhost:8080, without a path, not 'sandbox'": ["--public-url", "sandbox"],
-        "--public-links-url must be like http://localhost:8080": ["--public-links-url", "http://a/b"],
-        "the same account name is given twice": ["--account", "b", "--account", "b=3"],
-        "there is already an account 'account-1'": ["--account", "account-1"],
-        "the state /nowhere/at/all/x.db cannot be read or written: No such file": ["--state", "/nowhere/at/all/x.db"],
-    }.items():
-        code, out, err = here("sandbox", *arguments)
-        assert (code, out) == (2, ""), arguments
-        assert words in err
-
-
 def test_a_bad_key_is_named_by_its_variable_and_not_shown(here, monkeypatch):
     monkeypatch.setenv("VIDGEN_SANDBOX_KEY", "with blanks")
     code, _, err = here("sandbox")
@@ -280,8 +261,9 @@ def test_a_bad_key_is_named_by_its_variable_and_not_shown(here, monkeypatch):
 
 def test_listening_on_a_public_address_causes_a_warning(here):
     for host, is_warned in {"0.0.0.0": True, "127.0.0.1": False, "localhost": False}.items():  # noqa: S104
-        code, _, err = here("sandbox", "--host", host, when={"Ctrl-C": interrupt})
+        code, out, err = here("sandbox", "--host", host, when={"Ctrl-C": interrupt})
         assert code == 0
+        assert "export VIDGEN_BASE_URL=http://127.0.0.1:" in out or host == "localhost"
         assert ("every client sees the keys" in err) == is_warned, host
 
 
@@ -295,38 +277,12 @@ def test_public_urls_are_printed_instead_of_the_address_it_listens_at(here):
     assert shown["console"] == "https://sandbox.test/"
 
 
-def test_the_addresses_of_a_sandbox_that_listens_everywhere_work_on_this_machine(here):
-    _, out, _ = here("sandbox", "--host", "0.0.0.0", when={"Ctrl-C": interrupt})  # noqa: S104
-
-    assert "export VIDGEN_BASE_URL=http://127.0.0.1:" in out
-
-
-def test_a_links_port_in_use_is_named(here, service):
+def test_a_port_in_use_is_named(here, service):
     port = service.base_url.split(":")[2].split("/")[0]
-    code, _, err = here("sandbox", "--links-port", port)
-
-    assert code == 2
-    assert f"the sandbox cannot listen on 127.0.0.1, port {port}: Address already in use" in err
-
-
-def test_a_port_in_use_is_reported_in_one_sentence(here, service):
-    code, _, err = here("sandbox", "--port", str(service.base_url.split(":")[2].split("/")[0]))
-    assert code == 2
-    assert "the sandbox cannot listen on 127.0.0.1, port" in err
-
-
-def test_a_missing_library_of_the_sandbox_names_the_extra(monkeypatch):
-    real = builtins.__import__
-
-    def without_pillow(name, *facts):
-        if name == "vidgen_async.sandbox":
-            raise ImportError("no sandbox") from ModuleNotFoundError("no PIL", name="PIL")
-        return real(name, *facts)
-
-    monkeypatch.setattr(builtins, "__import__", without_pillow)
-    with pytest.raises(ConfigurationError) as caught:
-        sandbox_class()
-    assert str(caught.value) == 'the sandbox needs PIL, which is not installed: pip install "vidgen-async[sandbox]"'
+    for option in ("--port", "--links-port"):
+        code, _, err = here("sandbox", option, port)
+        assert code == 2
+        assert f"the sandbox cannot listen on 127.0.0.1, port {port}: Address already in use" in err
 
 
 def test_a_bug_in_the_sandbox_is_not_reported_as_a_missing_library(monkeypatch):

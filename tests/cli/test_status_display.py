@@ -3,11 +3,10 @@
 import io
 import json
 
-import pytest
 from rich.console import Console
 
 from vidgen_async.cli.terminal.exit_reports import Report
-from vidgen_async.cli.terminal.formatting import clean, seconds, size
+from vidgen_async.cli.terminal.formatting import seconds, size
 from vidgen_async.cli.terminal.status_display import JsonScreen, RichScreen, Screen
 
 
@@ -72,17 +71,6 @@ def test_no_color_is_honoured(monkeypatch):
     screen.show_error(Report("it failed"), 1)
     assert "\x1b[31m" not in file.getvalue()
     assert "it failed" in file.getvalue()
-
-
-@pytest.mark.parametrize("make", [Screen, lambda: on_a_terminal()[0]])
-def test_text_of_the_service_cannot_control_the_terminal(make, capsys):
-    screen = make()
-    screen.show_error(Report("bad \x1b[2J\x07 words\r\nin two lines"), 1)
-    screen.show("a\x1b]0;title\x07b")
-    out, err = capsys.readouterr()
-    assert "\x1b" not in out
-    assert "\x1b[2J" not in err
-    assert clean("bad \x1b[2J words\r\nin two lines") == "bad �[2J words in two lines"
 
 
 def test_sizes_and_durations_are_formatted_for_people():

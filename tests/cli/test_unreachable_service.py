@@ -75,13 +75,6 @@ def test_the_error_names_the_setting_of_the_proxy_too(here, unused_url, monkeypa
     assert "set by --base-url, the proxy by --proxy." in here("account", *more)[2]
 
 
-def test_a_base_url_that_is_none_is_named_by_its_option(here, service):
-    for url, problem in (("htp://h", "needs a scheme"), ("", "must not be empty")):
-        code, _, err = here("account", "--base-url", url)
-        assert code == 2
-        assert err.startswith(f"error: --base-url{'' if url else ':'} {problem}")
-
-
 def test_a_page_instead_of_an_api_names_the_setting_of_the_base_url(here, service):
     service.add_fault("account.get", Fault.status(404, body=b"<html>not here</html>"))
     assert "hint: the base URL was set by VIDGEN_BASE_URL." in here("account")[2]

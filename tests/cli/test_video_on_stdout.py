@@ -123,12 +123,6 @@ def test_a_closed_stdout_is_exit_code_7(run_here, in_service, task_id, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_videos_of_several_tasks_are_refused(here):
-    code, out, err = here("wait", "task-1", "task-2", "-o", "-")
-    assert (code, out) == (2, "")
-    assert "-o - takes one task" in err
-
-
 async def test_a_copy_to_a_pipe_that_nobody_reads_can_be_cancelled(monkeypatch, tmp_path):
     path = tmp_path / "video"
     path.write_bytes(bytes(1 << 20))

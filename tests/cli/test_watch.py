@@ -4,17 +4,17 @@ import asyncio
 import errno
 import io
 import json
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 from rich.console import Console
 
-from vidgen_async.cli.operations import CommandRun
+from vidgen_async.cli.run import Run
 from vidgen_async.cli.run_state import RunState, Stage
-from vidgen_async.cli.terminal.exit_codes import Exit
-from vidgen_async.cli.terminal.exit_reports import TasksFailedError, interrupt_report
+from vidgen_async.cli.settings import Settings
+from vidgen_async.cli.terminal.exit_codes import Exit, TasksFailedError
+from vidgen_async.cli.terminal.exit_reports import interrupt_report
 from vidgen_async.cli.terminal.result_output import show_on_terminal
 from vidgen_async.cli.terminal.standard_streams import GuardedStream
 from vidgen_async.cli.terminal.status_display import RichScreen
@@ -70,7 +70,7 @@ class WatchSetup:
         self.interval = interval
 
     @asynccontextmanager
-    async def open_run(self, updates: Updates, timeout: float) -> AsyncIterator[CommandRun]:
+    async def open_run(self, updates: Updates, timeout: float) -> AsyncIterator[Run]:
         async with Client(
             "key",
             base_url="http://127.0.0.1:1/openapi/v1",
@@ -80,7 +80,9 @@ class WatchSetup:
             poll_interval=self.interval,
             on_update=updates.put_nowait,
         ) as client:
-            yield CommandRun(client, self.state, self.screen, timeout, time.monotonic())
+            run = Run(Settings(timeout=timeout), self.screen, self.state)
+            run.client = client
+            yield run
 
     async def watch(self, count: int, *, is_live: bool = False, timeout: float = 3600) -> None:
         updates: Updates = asyncio.Queue()
@@ -100,16 +102,6 @@ def on_a_terminal(width: int = 80, height: int = 24) -> tuple[RichScreen, io.Str
 def drawn_lines(file: io.StringIO) -> str:
     """All lines that were drawn at any time."""
     return "\n".join(text_of(file.getvalue().replace("\x1b[", "\n\x1b[")))
-
-
-@pytest.mark.needs_dev
-async def test_a_thousand_tasks_need_no_worker_each():
-    setup = WatchSetup(interval=1)
-    setup.service.states = ("completed",)
-    with pytest.raises(TasksFailedError, match="100 of 1,000 tasks did not complete"):
-        await setup.watch(1_000)
-    assert setup.service.most_tasks < 120, "a hundred polls at once, and a few to lead them"
-    assert len(setup.screen.lines) == 1_000
 
 
 async def test_every_change_of_a_task_is_a_line_in_their_order():
@@ -139,15 +131,6 @@ async def test_a_task_that_does_not_exist_is_shown_once():
     assert caught.value.code is Exit.FAILED
     (document,) = setup.screen.documents
     assert (document["status"], document["error"]["kind"]) == (None, "not_found")
-
-
-async def test_a_wait_that_times_out_is_shown_and_has_its_exit_code():
-    setup = WatchSetup()
-    setup.service.states = ("queued", "running")
-    with pytest.raises(TasksFailedError) as caught:
-        await setup.watch(3, timeout=200)
-    assert caught.value.code is Exit.TIMEOUT
-    assert sum("wait timeout" in line for line in setup.screen.lines) == 3
 
 
 async def test_a_closed_pipe_ends_the_watch():

@@ -35,6 +35,17 @@ async def service(small_videos: None) -> AsyncIterator[Sandbox]:
 
 
 @pytest.fixture
+def restarted(service, tmp_path) -> Callable[..., Client]:
+    """The client of another process on the same journal."""
+
+    def make(**options: object) -> Client:
+        journal = f"sqlite:///{tmp_path / 'orders.db'}"
+        return Client(service.api_key, base_url=service.base_url, journal=journal, poll_interval=0.05, **options)
+
+    return make
+
+
+@pytest.fixture
 async def client(service) -> AsyncIterator[Client]:
     async with Client(service.api_key, base_url=service.base_url, poll_interval=0.05) as made:
         yield made

@@ -8,7 +8,6 @@ import pytest
 from vidgen_async import Client, UncertainCreateError
 from vidgen_async.cli.terminal.order_views import order_facts
 from vidgen_async.clock import VirtualClock
-from vidgen_async.journal import MemoryJournal
 from vidgen_async.orders.balances import Balances
 from vidgen_async.sandbox import Fault
 from vidgen_async.transports import DirectTransport, RecordingTransport, ReplayTransport
@@ -137,7 +136,7 @@ async def test_a_cassette_holds_nothing_that_the_caller_did_not_ask_for(service,
 
 async def test_what_was_read_while_an_order_was_under_way_was_not_known_before_it():
     clock = VirtualClock()
-    balances = Balances(None, MemoryJournal(), clock, set())
+    balances = Balances(None, clock, None)
     for _ in range(3):
         balances.remember(Account(extra={"credits": clock.now()}))
         await clock.sleep(10.0)

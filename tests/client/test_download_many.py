@@ -3,7 +3,7 @@
 import asyncio
 import re
 import unicodedata
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 
@@ -11,7 +11,6 @@ import pytest
 
 from tests.transports.sending import until
 from vidgen_async import Client, JournalError, NotReadyError, Outcome, TaskFailedError, VideoTask
-from vidgen_async.client.saving import file_name
 from vidgen_async.errors import (
     DownloadError,
     InvalidRequestError,
@@ -29,17 +28,6 @@ def folder(tmp_path) -> Path:
     path = tmp_path / "videos"
     path.mkdir()
     return path
-
-
-@pytest.fixture
-def restarted(service, tmp_path) -> Callable[..., Client]:
-    """The client of another process on the same journal."""
-
-    def make() -> Client:
-        journal = f"sqlite:///{tmp_path / 'orders.db'}"
-        return Client(service.api_key, base_url=service.base_url, journal=journal, poll_interval=0.05)
-
-    return make
 
 
 async def completed(client: Client, count: int) -> list[Outcome]:
@@ -230,7 +218,7 @@ async def test_every_id_has_a_file_of_its_own_in_the_directory_on_every_file_sys
     assert [saved[task_id].name for task_id in plain] == [f"{task_id}.mp4" for task_id in plain]
     assert saved["a/b"].name == "a_b~c14cddc033f64b9d.mp4", "the file of an id never changes"
     again = {path.stem for path in saved.values()} - set(plain)
-    assert all(file_name(name) not in again for name in again)
+    assert all(Path(client.videos.file_name(name)).stem not in again for name in again)
 
 
 async def test_a_directory_that_does_not_exist_is_reported_before_anything_is_awaited(client, service, folder):
@@ -324,6 +312,7 @@ async def test_what_the_loop_asked_past_before_it_was_left_is_not_yielded_again(
     assert again == {f"order-{n}" for n in range(4)} - set(handled)
 
 
+@pytest.mark.rule("4.6 response 409", "7 error 409", side="sdk")
 async def test_an_outcome_of_a_running_task_is_an_error_of_its_own(folder):
     async with Sandbox(queued_for=1000) as service, Client(service.api_key, base_url=service.base_url) as client:
         receipt = await client.videos.create(**FIELDS)

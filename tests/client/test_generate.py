@@ -101,13 +101,6 @@ async def test_a_cancelled_generate_leaves_the_order_and_the_target_as_they_were
     assert len(service.creates) == 1
 
 
-async def test_many_tasks_are_waited_for_together(client, service):
-    receipts = [await client.videos.create(**FIELDS, order_id=f"order-{n}") for n in range(5)]
-    outcomes = [outcome async for outcome in client.videos.as_completed([*receipts, receipts[0]], timeout=20)]
-    assert {outcome.unwrap().id for outcome in outcomes} == {receipt.task_id for receipt in receipts}
-    assert len(outcomes) == 5
-
-
 @pytest.mark.slow
 @pytest.mark.rule("7 error 502 504", "8 bullet 2", side="sdk")
 async def test_a_wait_goes_on_through_every_bad_moment_of_the_service(client, service):
@@ -131,16 +124,6 @@ async def test_a_wait_goes_on_through_every_bad_moment_of_the_service(client, se
 
 
 @pytest.mark.rule("1 bullet 5", "4.6 response 206", side="sdk")
-async def test_a_video_can_be_streamed_for_a_proxy(client, service):
-    receipt = await client.videos.create(**FIELDS)
-    await client.videos.wait(receipt, timeout=20)
-    async with client.videos.stream(receipt, range="bytes=0-99") as video:
-        body = b"".join([piece async for piece in video.chunks()])
-    assert video.status == 206
-    assert len(body) == 100
-    assert client.watcher.stats.polls >= 1
-
-
 async def test_a_stream_may_outlive_the_code_that_opened_it(client, service):
     receipt = await client.videos.create(**FIELDS)
     changes = []

@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections import Counter, deque
 from collections.abc import Callable
-from contextlib import suppress
 from itertools import cycle, product
 
 import pytest
@@ -100,36 +99,3 @@ async def _ends(client, clock, tasks):
 
     for waiting in asyncio.as_completed([wait(number, task_id) for number, task_id in enumerate(tasks)]):
         yield await waiting
-
-
-async def test_no_poll_is_lost_on_real_connections_that_are_closed_while_idle():
-    interval, polls = 0.05, 6
-    limits = cycle([0.2 * interval, 0.9 * interval, interval, 1.1 * interval, 3 * interval])
-    answers: Counter[str] = Counter()
-    connections = 0
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal connections
-        connections += 1
-        limit = None  # a connection is idle only after an answer
-        with suppress(TimeoutError, ConnectionError, asyncio.IncompleteReadError):
-            while True:
-                head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), limit)
-                limit = next(limits) if limit is None else limit
-                task_id = head.split(b" ", 2)[1].decode().rsplit("/", 1)[1]
-                answers[task_id] += 1
-                status = "completed" if answers[task_id] == polls else "running"
-                body = json.dumps({"id": task_id, "status": status}).encode()
-                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-                await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/openapi/v1"
-    async with server, Client("key-1", base_url=url, poll_interval=interval) as client:
-        outcomes = [outcome async for outcome in client.videos.as_completed(TASKS[:4], timeout=120)]
-        stats = client.watcher.stats
-    assert [outcome.unwrap().status for outcome in outcomes] == ["completed"] * 4
-    assert (stats.polls, dict(stats.errors)) == (4 * polls, {})
-    assert answers == dict.fromkeys(TASKS[:4], polls)
-    assert connections > 4, "connections were closed"

@@ -304,30 +304,6 @@ async def test_a_wait_continues_after_the_function_failed(service):
     assert client.watcher.stats.errors == {"KeyFunctionError": 6}
 
 
-async def test_a_catalog_that_cannot_be_read_without_a_key_stops_no_create(service):
-    keys = Keys(OSError("the vault is closed"), service.api_key)
-    async with client_with(service, keys) as client:
-        await client.videos.create(**FIELDS)
-    assert [create.status for create in service.creates] == [202]
-
-
-async def test_a_download_without_a_key_stops_no_other_download(service, tmp_path):
-    async with Client(service.api_key, base_url=service.base_url, poll_interval=0.05) as client:
-        receipts = [await client.videos.create(**FIELDS, order_id=f"order-{n}") for n in range(2)]
-        outcomes = [outcome async for outcome in client.videos.as_completed(receipts)]
-    keys = Keys(*[OSError("the vault is closed")] * 2, service.api_key)  # for the video, and for a link to it
-    async with client_with(service, keys) as client:
-        saved = [outcome async for outcome in client.videos.download_many(outcomes, to=tmp_path, concurrency=1)]
-    assert [type(outcome.error) for outcome in saved] == [KeyFunctionError, type(None)]
-    assert saved[1].path.exists()
-
-
-async def test_an_image_that_was_not_uploaded_without_a_key_is_named(service):
-    async with client_with(service, Keys(OSError("the vault is closed"))) as client:
-        with pytest.raises(KeyFunctionError, match=r"local_images\[0\] was not uploaded, so nothing was ordered"):
-            await client.videos.create(**FIELDS, local_images=[PIXEL], validate=False)
-
-
 # -- views with the same function ------------------------------------------------------------------------------------
 
 

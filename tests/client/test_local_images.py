@@ -45,17 +45,6 @@ FIELDS = {"model": "vendorh3", "prompt": "a paper boat", "duration": 5}
 
 
 @pytest.fixture
-def restarted(service, tmp_path) -> Callable[..., Client]:
-    """The client of another process on the same journal."""
-
-    def make(**options: object) -> Client:
-        journal = f"sqlite:///{tmp_path / 'orders.db'}"
-        return Client(service.api_key, base_url=service.base_url, journal=journal, poll_interval=0.05, **options)
-
-    return make
-
-
-@pytest.fixture
 def hero(tmp_path) -> Path:
     path = tmp_path / "hero.png"
     path.write_bytes(PNG)
@@ -178,14 +167,6 @@ async def test_a_known_order_whose_image_cannot_be_read_any_more_is_never_said_n
         assert f"it is {caught.value.state}." in str(caught.value)
         with pytest.raises(InvalidRequestError, match="does not exist"):
             await client.videos.create(**FIELDS, local_images=[hero], order_id="another", validate=validate)
-    assert received(service) == []
-
-
-async def test_an_uncertain_order_is_not_sent_again_and_uploads_nothing(restarted, service, hero):
-    await prepare(restarted, service, hero, "uncertain")
-    async with restarted() as client:
-        with pytest.raises(UncertainCreateError):
-            await client.videos.create(**FIELDS, local_images=[hero], order_id="o")
     assert received(service) == []
 
 

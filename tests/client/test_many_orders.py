@@ -208,7 +208,7 @@ async def test_all_that_runs_is_looked_at_evenly_once_per_interval_and_each_end_
 async def test_creates_get_through_while_the_orders_on_record_are_read(restarted, service):
     async with restarted() as client:
         await client.videos.create(model="m", prompt="p", validate=False)
-        journal = client._shared.journal
+        journal = client._view.shared.journal
         draining = asyncio.ensure_future(drain(client, []))
         await journal.has_read.wait()
 
@@ -224,7 +224,7 @@ async def test_creates_get_through_while_the_orders_on_record_are_read(restarted
 @very_many
 async def test_a_client_that_is_closed_while_the_orders_on_record_are_read_reads_no_further(restarted, service):
     async with restarted() as client:
-        journal = client._shared.journal
+        journal = client._view.shared.journal
         draining = asyncio.ensure_future(drain(client, []))
         await journal.has_read.wait()
     with pytest.raises(ClientStateError):

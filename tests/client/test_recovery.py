@@ -8,12 +8,11 @@ from itertools import chain
 
 import pytest
 
-from vidgen_async import Client, ConfigurationError, InvalidRequestError, NotFoundError, UncertainCreateError
+from vidgen_async import Client, ConfigurationError, InvalidRequestError, NotFoundError
 from vidgen_async.clock import LoopClock
 from vidgen_async.journal import MemoryJournal
 from vidgen_async.sandbox import Fault, Sandbox
 from vidgen_async.transports import BufferedResponse, FakeTransport
-from vidgen_async.types.orders import OrderState
 
 FIELDS = {"model": "gen-2.0", "prompt": "a paper boat", "duration": 5}
 
@@ -183,45 +182,6 @@ async def test_a_video_whose_saving_by_generate_was_cut_off_is_found_again(resta
         await client.videos.generate(**FIELDS, order_id="o", to=tmp_path / "boat.mp4")
     async with restarted() as client:
         assert await client.orders.list(is_terminal=False) == []
-    assert len(service.creates) == 1
-
-
-async def test_opening_a_journal_after_a_crash_sends_nothing_and_lists_what_is_uncertain_with_its_evidence(
-    restarted, service
-):
-    service.faults.add("videos.create", Fault.close_after_body())
-    client = restarted()
-    with pytest.raises(UncertainCreateError):
-        await client.videos.create(**FIELDS, order_id="lost")
-    await client.aclose()
-    service.requests.clear()
-
-    async with restarted(clock=Later()) as client:
-        (order,) = await client.orders.list(["uncertain"])
-        (attempt,) = order.unclear
-        assert (order.order_id, attempt.n) == ("lost", 1)
-        assert attempt.evidence.cause
-        assert attempt.sent_at <= attempt.evidence.at
-        assert [outcome async for outcome in client.videos.rewatch(timeout=60)] == []
-    assert service.requests == []
-
-
-async def test_an_overdue_send_is_uncertain_for_the_next_process_and_is_not_sent_again(restarted, service):
-    service.faults.add("videos.create", Fault.stall(made=True))
-    client = restarted()
-    sending = asyncio.ensure_future(client.videos.create(**FIELDS, order_id="stuck"))
-    while not service.creates:  # noqa: ASYNC110 - the sandbox has no event for it
-        await asyncio.sleep(0.01)
-    await client.aclose(grace=0)
-    with pytest.raises(UncertainCreateError):
-        await sending
-
-    async with restarted() as client:
-        assert (await client.orders.get("stuck")).state is OrderState.SENDING
-    async with restarted(clock=Later()) as client:
-        assert [order.order_id for order in await client.orders.list(["uncertain"])] == ["stuck"]
-        with pytest.raises(UncertainCreateError, match="may have exited"):
-            await client.videos.create(**FIELDS, order_id="stuck")
     assert len(service.creates) == 1
 
 

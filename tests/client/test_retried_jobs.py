@@ -49,14 +49,9 @@ FINAL = {
         "RejectedUnexpectedResponseError",
     ),
     "an empty 429": (Fault.status(429, b""), "RejectedUnexpectedResponseError"),
-    "400": (Fault.status(400), "RejectedBadRequestError"),
-    "401": (Fault.status(401), "RejectedAuthenticationError"),
     "402": (Fault.status(402), "RejectedInsufficientCreditsError"),
-    "403": (Fault.status(403), "RejectedUnexpectedResponseError"),
-    "404": (Fault.status(404), "RejectedNotFoundError"),
     "503": (Fault.status(503), "UncertainCreateError"),
     "a lost answer": (Fault.close_after_body(), "UncertainCreateError"),
-    "a lost answer without a task": (Fault.close_after_body(made=False), "UncertainCreateError"),
 }
 
 

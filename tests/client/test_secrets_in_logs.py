@@ -68,8 +68,11 @@ async def walk(client: Client, service: Sandbox, picture: bytes, tmp_path) -> li
 
 
 @pytest.mark.slow
+@pytest.mark.rule("5 item 1", side="sdk")
 @pytest.mark.usefixtures("debugging")
-async def test_no_log_at_any_level_holds_a_secret_a_prompt_or_image_data(service, picture, tmp_path, caplog):
+async def test_every_record_names_its_event_and_none_holds_a_secret_a_prompt_or_image_data(
+    service, picture, tmp_path, caplog
+):
     for name in LOGGERS:
         caplog.set_level(logging.DEBUG, name)
     async with Client(service.api_key, base_url=service.base_url, poll_interval=0.05, retry_reads_for=5) as client:
@@ -84,26 +87,12 @@ async def test_no_log_at_any_level_holds_a_secret_a_prompt_or_image_data(service
         assert secret.upper() not in logged
     for part in (encoded[:60], encoded[100:160]):
         assert part not in logged
-
-
-@pytest.mark.slow
-async def test_every_record_of_the_sdk_names_its_event(service, picture, tmp_path, caplog):
-    caplog.set_level(logging.DEBUG, "vidgen_async")
-    async with Client(service.api_key, base_url=service.base_url, poll_interval=0.05, retry_reads_for=5) as client:
-        await walk(client, service, picture, tmp_path)
-
     records = [record for record in caplog.records if record.name.startswith("vidgen_async.")]
     events = {getattr(record, "event_name", None) for record in records}
     assert None not in events
-    assert events >= {
-        "order.id_created",
-        "order.accepted",
-        "order.uncertain",
-        "request.retried",
-        "task.ended",
-        "task.unknown_state",
-    }
-    settled = [record for record in records if getattr(record, "event_name", "") in set(OUTCOMES)]
+    assert events >= {"order.id_created", "order.accepted", "order.uncertain"}
+    assert events >= {"request.retried", "task.ended", "task.unknown_state"}
+    settled = [record for record in records if record.event_name in set(OUTCOMES)]
     assert [record.outcome for record in settled[:4]] == ["accepted", "rejected", "rejected", "uncertain"]
     assert settled[-1].outcome == "accepted"
     assert all(record.order_id for record in settled)

@@ -216,24 +216,6 @@ def test_a_key_that_would_be_sent_unencrypted_to_another_machine_is_warned_about
     assert caught[0].filename == __file__
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        "http://127.0.0.1:8080",
-        "http://127.1",
-        "http://0.0.0.0:1",
-        "http://localhost",
-        "http://localhost.:1",
-        "http://[::1]:1",
-        "http://[::ffff:127.0.0.1]:1",
-        "http://api.localhost",
-        "https://h",
-    ],
-)
-def test_a_key_that_stays_on_this_machine_or_is_encrypted_needs_no_warning(given):
-    checked_base_url(f"{given}/openapi/v1")
-
-
 def test_a_client_that_could_not_be_made_can_be_shown():
     assert repr(Client.__new__(Client)) == "Client(base_url=None)"
     try:

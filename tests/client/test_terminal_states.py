@@ -36,7 +36,7 @@ async def test_a_state_that_counts_as_failed_ends_every_wait_as_failed_and_goes_
         (outcome,) = [outcome async for outcome in client.videos.as_completed([receipt])]
         (change,) = [change async for change in client.videos.watch("t")]
         task = await client.videos.get("t")
-        await client.orders.results.aclose()
+        await client.orders.aclose()
         order = await client.orders.get("order-1")
 
     assert [(one.status, one.extra["status"]) for one in (task, change, outcome.task, seen[0])] == [

@@ -8,9 +8,11 @@ from collections import Counter
 import pytest
 
 from vidgen_async import Client, ConfigurationError, NotFoundError, OrderConflictError, Pacing, Timeouts
+from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import ClientStateError, ResponseTimeoutError, ServiceUnavailableError, UncertainCreateError
 from vidgen_async.journal import MemoryJournal
 from vidgen_async.sandbox import Fault
+from vidgen_async.transports import BufferedResponse, FakeTransport
 
 FIELDS = {"model": "gen-2.0", "prompt": "a paper boat", "duration": 5}
 
@@ -129,6 +131,30 @@ async def test_a_view_with_the_same_key_uses_the_cached_catalog_and_others_do_no
     await view.videos.check(**FIELDS)
     await view.with_options(retry_for=1).videos.check(**FIELDS)
     assert keys_of(service, "models.list") == {f"Bearer {key}": 1 for key in (service.api_key, anna.api_key)}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client, view: client.account.get(),
+        lambda client, view: view.account.get(),
+        lambda client, view: view.videos.create(**FIELDS, validate=False),
+    ],
+    ids=["a read", "a read of a view", "a create of a view"],
+)
+async def test_once_the_service_has_answered_the_client_or_a_view_pages_of_others_end_no_wait(call):
+    pages = [BufferedResponse(404, b"<html>Not Found</html>")] * 4
+
+    async def answer(request):
+        if request.op == "videos.get" and pages:
+            return pages.pop()
+        return BufferedResponse(200, b'{"id": "task-1", "status": "completed", "credits": 1}')
+
+    options = {"base_url": "https://h/openapi/v1", "transport": FakeTransport(answer), "clock": VirtualClock()}
+    async with Client("key", **options) as client:
+        await call(client, client.with_options(api_key="another-key", account="anna"))
+        assert (await client.videos.wait("task-1")).status == "completed"
+    assert pages == []
 
 
 def test_an_api_key_needs_an_account():

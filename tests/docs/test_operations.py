@@ -31,7 +31,7 @@ def server() -> Iterator[PostgresServer]:
     """A server of its own, with the users and tables that the page proposes; the tests change its settings too."""
     with running_server() as running:
         execute(running, find_sql("CREATE ROLE"))
-        execute(running, schema.script("vidgen"))
+        execute(running, schema.postgres_schema("vidgen"))
         execute(running, find_sql("GRANT SELECT, INSERT"))
         execute(running, find_sql("GRANT SELECT ON"))
         yield running
@@ -79,7 +79,7 @@ async def test_the_clients_of_two_hosts_send_an_order_once(service, tables, monk
 
 
 def test_the_printed_script_grants_what_the_page_says():
-    printed = schema.script("vidgen", user="vidgen_worker").replace('"', "").replace("\n\n", "\n")
+    printed = schema.postgres_schema("vidgen", user="vidgen_worker").replace('"', "").replace("\n\n", "\n")
     assert find_sql("GRANT SELECT, INSERT") in printed
 
 

@@ -74,11 +74,3 @@ async def test_a_candidate_of_two_attempts_of_one_order_is_confirmed(journal):
     await journal.settle(ref_of("a"), 2, uncertain(after(3), candidates=("t-1",)))
 
     assert (await journal.confirm(ref_of("a"), 1, accepted("t-1", after(4)))).receipt.task_id == "t-1"
-
-
-async def test_a_candidate_of_two_orders_is_confirmed_for_neither(journal, other):
-    await with_candidates(journal, "a", "t-1")
-    await with_candidates(other, "b", "t-1")
-
-    for where, order_id in ((journal, "a"), (other, "b")):
-        assert (await where.confirm(ref_of(order_id), 1, accepted("t-1", after(1)))).receipt is None

@@ -1,7 +1,6 @@
 """The promises of every journal, in one suite for all of them. ``other`` reads what ``journal`` wrote."""
 
 import asyncio
-import itertools
 import random
 from collections import Counter
 from datetime import datetime, timedelta, timezone
@@ -47,20 +46,6 @@ async def test_intend_returns_the_order_that_was_stored_first(journal, other):
 
     assert await other.intend(again) == first
     assert await journal.get(ref_of(), NOW) == first
-
-
-async def test_intend_returns_a_stored_order_with_its_attempts(journal, other):
-    attempt = await sending(journal)
-    found = await other.intend(order_of())
-    assert found.attempts == (attempt,)
-
-
-async def test_a_new_order_is_queued(journal):
-    assert (await journal.intend(order_of())).state is OrderState.QUEUED
-
-
-async def test_get_returns_none_for_an_unknown_order(journal):
-    assert await journal.get(ref_of(), NOW) is None
 
 
 async def test_bodies_and_names_are_stored_exactly(journal, other):
@@ -124,24 +109,6 @@ async def test_an_attempt_that_another_user_made_meanwhile_is_not_repeated(journ
     assert len((await journal.get(ref_of(), NOW)).attempts) == 1
 
 
-@pytest.mark.parametrize("outcome", [uncertain(), accepted(), None], ids=["uncertain", "accepted", "sending"])
-async def test_an_order_in_another_state_than_expected_is_not_sent(journal, other, outcome):
-    await sending(journal)
-    if outcome is not None:
-        await journal.settle(ref_of(), 1, outcome)
-
-    with pytest.raises(OrderChanged):
-        await other.begin(permission(expect_attempt=1))
-
-    assert len((await journal.get(ref_of(), NOW)).attempts) == 1
-
-
-async def test_a_refused_order_may_be_sent_again(journal):
-    await sending(journal)
-    await journal.settle(ref_of(), 1, rejected())
-    assert (await journal.begin(permission(expect_attempt=1))).n == 2
-
-
 async def test_only_one_of_many_concurrent_begins_may_send(journal, other):
     await journal.intend(order_of())
     begins = [one.begin(permission()) for one in [journal, other] * 10]
@@ -171,66 +138,6 @@ async def test_an_operation_on_an_unknown_order_is_a_journal_error(journal):
 
 # -- evidence ----------------------------------------------------------------------------------------------------------
 
-NEWS = {
-    "a lost answer, then a receipt": [uncertain(cause="lost"), uncertain(cause="lost"), accepted(), accepted()],
-    "a lost answer, then a refusal": [uncertain(cause="lost"), rejected(), rejected()],
-    "a proof that nothing left": [uncertain(cause="lost"), evidence(AttemptOutcome.NOT_SENT), uncertain(cause="lost")],
-}
-
-
-@pytest.mark.parametrize("news", NEWS.values(), ids=NEWS.keys())
-async def test_evidence_in_any_sequence_and_repetition_gives_the_same_attempts(journal, other, news):
-    found = set()
-    for number, told in enumerate(itertools.permutations(news)):
-        order_id = f"order-{number}"
-        await sending(journal, order_id)
-        for one in told:
-            await journal.settle(ref_of(order_id), 1, one)
-        found.add((await other.get(ref_of(order_id), NOW)).attempts)
-    assert len(found) == 1
-
-
-async def test_evidence_about_two_attempts_in_any_sequence_gives_the_same_attempts(journal, other):
-    news = [(1, uncertain()), (1, accepted("task-1")), (2, rejected()), (2, rejected())]
-    found = set()
-    for number, told in enumerate(itertools.permutations(news)):
-        order_id = f"order-{number}"
-        await sending(journal, order_id)
-        await journal.settle(ref_of(order_id), 1, uncertain())
-        await journal.begin(permission(order_id, expect_attempt=1, states=RESENDABLE))
-        for n, one in told:
-            await journal.settle(ref_of(order_id), n, one)
-        found.add((await other.get(ref_of(order_id), NOW)).attempts)
-    assert len(found) == 1
-
-
-async def test_settle_returns_the_stored_order(journal, other):
-    await sending(journal)
-    settled = await journal.settle(ref_of(), 1, accepted())
-    assert settled == await other.get(ref_of(), NOW)
-    assert settled.receipt.task_id == "task-1"
-
-
-async def test_a_late_receipt_has_precedence_over_the_refusal_of_a_resend(journal, other):
-    await sending(journal)
-    await journal.settle(ref_of(), 1, uncertain())
-    await journal.begin(permission(expect_attempt=1, states=RESENDABLE))
-    await journal.settle(ref_of(), 2, rejected())
-    assert (await other.get(ref_of(), NOW)).state is OrderState.UNCERTAIN
-
-    await journal.settle(ref_of(), 1, accepted("late"))
-
-    assert (await other.get(ref_of(), NOW)).receipt.task_id == "late"
-
-
-async def test_two_receipts_are_both_stored(journal, other):
-    await sending(journal)
-    await journal.settle(ref_of(), 1, uncertain())
-    await journal.begin(permission(expect_attempt=1, states=RESENDABLE))
-    await journal.settle(ref_of(), 2, accepted("task-2"))
-    await journal.settle(ref_of(), 1, accepted("task-1"))
-    assert (await other.get(ref_of(), NOW)).task_ids == ("task-1", "task-2")
-
 
 async def test_the_receipt_that_was_stored_first_remains_the_receipt_whatever_the_clocks_show(journal, other):
     await sending(journal)
@@ -241,14 +148,6 @@ async def test_the_receipt_that_was_stored_first_remains_the_receipt_whatever_th
     found = await journal.get(ref_of(), after(60))
     assert (found.receipt.task_id, found.receipt.accepted_at) == ("told", after(50))
     assert set(found.task_ids) == {"told", "late"}
-
-
-async def test_a_receipt_is_never_replaced(journal, other):
-    await sending(journal)
-    await journal.settle(ref_of(), 1, accepted())
-    for news in (uncertain(), rejected(), evidence(AttemptOutcome.NOT_SENT), accepted("another")):
-        await journal.settle(ref_of(), 1, news)
-    assert (await other.get(ref_of(), NOW)).receipt.task_id == "task-1"
 
 
 async def test_evidence_about_an_attempt_that_is_missing_is_an_error(journal, other):
@@ -303,27 +202,12 @@ async def test_a_list_applies_the_deadlines(journal, other):
     assert await other.list(SERVICE, ACCOUNT, NOW) == listed
 
 
-async def test_an_order_whose_process_ended_can_be_resent_only_after_the_deadline(journal):
-    await sending(journal)
-    resend = permission(expect_attempt=1, states=RESENDABLE, now=after(100))
-    with pytest.raises(OrderChanged):
-        await journal.begin(resend)
-    assert (await journal.begin(evolve(resend, now=after(140)))).n == 2
-
-
 async def test_a_begin_that_is_refused_records_that_a_deadline_has_passed(journal, other):
     await sending(journal)
     with pytest.raises(OrderChanged) as answer:
         await journal.begin(permission(now=after(140)))
     assert answer.value.order.state is OrderState.UNCERTAIN
     assert await other.get(ref_of(), NOW) == answer.value.order
-
-
-async def test_a_receipt_after_the_deadline_is_accepted(journal, other):
-    await sending(journal)
-    await other.get(ref_of(), after(140))
-    await journal.settle(ref_of(), 1, accepted("late", after(150)))
-    assert (await other.get(ref_of(), after(150))).receipt.task_id == "late"
 
 
 # -- the rolling limit -------------------------------------------------------------------------------------------------
@@ -516,28 +400,6 @@ async def test_an_adopted_task_is_the_receipt_and_the_other_attempts_do_not_chan
     assert await other.get(ref_of(), NOW) == order
 
 
-async def test_a_receipt_after_an_adoption_is_stored_and_the_first_one_remains(journal, other):
-    await sending(journal)
-    await journal.adopt(ref_of(), adoption(), {OrderState.SENDING})
-    await journal.settle(ref_of(), 1, accepted("real", at=after(1)))
-    order = await other.get(ref_of(), NOW)
-    assert order.task_ids == ("real", "found")
-    assert order.receipt.task_id == "found"
-
-
-async def test_an_order_in_another_state_is_not_adopted(journal, other):
-    await sending(journal)
-    order = await journal.adopt(ref_of(), adoption(), {OrderState.UNCERTAIN})
-    assert (order.state, len(order.attempts)) == (OrderState.SENDING, 1)
-    assert await other.get(ref_of(), NOW) == order
-
-
-async def test_an_order_after_its_deadline_is_adopted_as_uncertain(journal):
-    await sending(journal)
-    order = await journal.adopt(ref_of(), adoption(at=after(3600)), {OrderState.UNCERTAIN})
-    assert order.receipt.task_id == "found"
-
-
 @pytest.mark.parametrize("account", [ACCOUNT, "another"])
 async def test_a_task_is_the_receipt_of_only_one_order_of_a_service(journal, other, account):
     owner = order_of("owner", account=account)
@@ -604,29 +466,6 @@ async def test_a_closing_is_stored_exactly(journal, other):
     assert await other.get(ref_of(), NOW) == closed
 
 
-async def test_an_order_in_another_state_is_not_closed(journal, other):
-    await sending(journal)
-    found = await journal.close_order(ref_of(), closing(OrderState.WITHDRAWN), {OrderState.QUEUED})
-    assert (found.state, found.closing) == (OrderState.SENDING, None)
-    assert await other.get(ref_of(), NOW) == found
-
-
-async def test_a_withdrawn_order_is_not_sent(journal, other):
-    await journal.intend(order_of())
-    await journal.close_order(ref_of(), closing(OrderState.WITHDRAWN), {OrderState.QUEUED})
-    with pytest.raises(OrderChanged) as answer:
-        await other.begin(permission())
-    assert answer.value.order.state is OrderState.WITHDRAWN
-
-
-async def test_an_order_can_be_closed_once_its_deadline_has_passed(journal):
-    await sending(journal)
-    early = closing(OrderState.ABANDONED, after(100))
-    assert (await journal.close_order(ref_of(), early, RESENDABLE)).state is OrderState.SENDING
-    late = closing(OrderState.ABANDONED, after(140))
-    assert (await journal.close_order(ref_of(), late, RESENDABLE)).state is OrderState.ABANDONED
-
-
 async def test_the_latest_closing_counts(journal, other):
     await sending(journal)
     await journal.settle(ref_of(), 1, uncertain())
@@ -634,14 +473,6 @@ async def test_the_latest_closing_counts(journal, other):
         word = closing(OrderState.ABANDONED, reason="lost", by=by)
         await journal.close_order(ref_of(), word, {OrderState.UNCERTAIN, OrderState.ABANDONED})
     assert (await other.get(ref_of(), NOW)).closing.by == "Bob"
-
-
-async def test_a_late_receipt_has_precedence_over_a_closing(journal, other):
-    await sending(journal)
-    await journal.settle(ref_of(), 1, uncertain())
-    await journal.close_order(ref_of(), closing(OrderState.ABANDONED, reason="lost"), RESENDABLE)
-    await journal.settle(ref_of(), 1, accepted())
-    assert (await other.get(ref_of(), NOW)).state is OrderState.ACCEPTED
 
 
 # -- all orders, the namespace, the end --------------------------------------------------------------------------------

@@ -169,18 +169,6 @@ def test_a_suspended_writer_in_the_queue_holds_up_others_for_a_second_and_reader
         each.close()
 
 
-def test_a_deleted_lock_file_is_created_again_and_excludes_a_second_writer(tmp_path):
-    path = tmp_path / "lock"
-    old, new = (FileLock(path, time_limit=0, mode=0o600) for _ in range(2))
-    with old.hold(exclusive=True):
-        pass
-    path.unlink()
-    with new.hold(exclusive=True), pytest.raises(sqlite3.OperationalError), old.hold(exclusive=True):
-        pytest.fail("two writers at once")
-    for lock in (old, new):
-        lock.close()
-
-
 async def test_the_lock_file_is_accessible_to_its_owner_only_and_shared_by_links(open_file, path, tmp_path):
     link = tmp_path / "link.db"
     journal = open_file()

@@ -68,7 +68,7 @@ def server(port: int) -> Iterator[PostgresServer]:
 def worker(server: PostgresServer) -> str:
     """The connection string of a user with the rights of the printed script, to empty tables."""
     execute(server, "DROP SCHEMA IF EXISTS vidgen CASCADE")
-    execute(server, schema.script("vidgen", user="worker"))
+    execute(server, schema.postgres_schema("vidgen", user="worker"))
     return server.dsn.replace("postgres@", "worker@")
 
 

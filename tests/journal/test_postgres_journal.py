@@ -9,13 +9,11 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import time
 
 import psycopg
 import pytest
-from attrs import define, evolve
+from attrs import evolve
 
 from tests.journal.conftest import (
     ACCOUNT,
@@ -32,6 +30,7 @@ from tests.journal.conftest import (
     uncertain,
 )
 from tests.postgres import PostgresServer, running_server
+from tests.proof.lossy_network import Loss, LossyNetwork, Message, Way, lossy_network
 from tests.transports.raw_service import Connection, raw_service
 from vidgen_async import Client
 from vidgen_async.clock import LoopClock
@@ -44,8 +43,6 @@ from vidgen_async.transports import BufferedResponse, FakeTransport
 from vidgen_async.types.http import Request
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.orders import Attempt, Balance, Closing, OrderState, TaskResult
-
-SOCKET = ".s.PGSQL.5432"
 
 
 @pytest.fixture(scope="module")
@@ -83,19 +80,6 @@ def execute(server: PostgresServer, statement: str) -> list[tuple[object, ...]]:
 # -- a server that cannot be used --------------------------------------------------------------------------------------
 
 
-async def test_a_server_that_cannot_be_reached_is_named_without_the_password(tmp_path):
-    journal = PostgresJournal(f"postgresql://ann:hidden@/db?host={tmp_path}")
-    with pytest.raises(JournalError) as caught:
-        await journal.intend(order_of())
-    await journal.aclose()
-    message = str(caught.value)
-    assert f"postgresql://ann@{tmp_path}/db" in message
-    assert "No such file or directory" in message
-    assert "Nothing was written" in message
-    assert "hidden" not in message + repr(caught.value.__cause__)
-    assert caught.value.may_be_temporary
-
-
 async def test_nothing_is_opened_before_the_first_operation(tmp_path):
     journal = PostgresJournal(f"postgresql:///db?host={tmp_path}")
     assert "db" in repr(journal)
@@ -106,14 +90,6 @@ async def test_a_standby_is_refused(server, open_journal):
     await open_journal().namespace("word")
     with server.as_standby(), pytest.raises(JournalError, match=r"standby.*connect to the primary"):
         await open_journal().get(ref_of(), NOW)
-
-
-async def test_a_server_that_accepts_no_changes_may_accept_them_later(server, open_journal):
-    await open_journal().namespace("word")
-    journal = open_journal(server.dsn + "&options=-c%20default_transaction_read_only%3Don")
-    with pytest.raises(JournalError, match="default_transaction_read_only is on") as caught:
-        await journal.intend(order_of())
-    assert caught.value.may_be_temporary
 
 
 # -- connections that are lost -----------------------------------------------------------------------------------------
@@ -167,63 +143,29 @@ async def test_the_receipt_of_a_create_during_which_the_server_crashed_is_record
         assert service.requests_begun == 1
 
 
-@define
-class Proxy:
-    """Stands between a journal and the server."""
-
-    directory: Path
-    server: Path
-    is_lossy: bool = False
-    """Whether it loses everything that is sent."""
-    cut_at: bytes = b""
-    """It ends the connection when the client sends this."""
-    is_forwarded: bool = False
-    """Whether the server still gets it."""
-    was_cut: bool = False
-
-    @property
-    def dsn(self) -> str:
-        return f"postgresql://postgres@/postgres?host={self.directory}"
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        from_server, to_server = await asyncio.open_unix_connection(self.server)
-        responses = asyncio.ensure_future(self._forward(from_server, writer, writer))
-        try:
-            await self._forward(reader, to_server, writer)
-            if self.was_cut and self.is_forwarded:
-                to_server.write_eof()
-                await responses  # until the server has executed everything
-        finally:
-            responses.cancel()
-            for each in (writer, to_server):
-                each.close()
-
-    async def _forward(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client: asyncio.StreamWriter
-    ) -> None:
-        while data := await reader.read(65536):
-            is_cut = bool(self.cut_at) and self.cut_at in data
-            if not self.is_lossy and (not is_cut or self.is_forwarded):
-                writer.write(data)
-            if is_cut:
-                self.cut_at, self.was_cut = b"", True
-                client.close()
-                return
-
-
 @pytest.fixture
-async def proxy(server: PostgresServer) -> AsyncIterator[Proxy]:
-    with TemporaryDirectory(prefix="vidgen-") as directory:
-        proxy = Proxy(Path(directory), server.directory / SOCKET)
-        listening = await asyncio.start_unix_server(proxy.serve, proxy.directory / SOCKET)
-        yield proxy
-        listening.close()  # the connection of a lock may outlive its journal, so this waits for none
+async def network(server: PostgresServer) -> AsyncIterator[LossyNetwork]:
+    """Between journals and the server."""
+    async with lossy_network(server.directory) as lossy:
+        yield lossy
 
 
-async def test_a_commit_whose_answer_is_lost_may_have_been_carried_out(open_journal, proxy):
-    journal = open_journal(proxy.dsn)
+def cut_at_commit(network: LossyNetwork, way: Way) -> None:
+    """End the connection instead of forwarding the next commit, or the answer to it."""
+
+    def cut(message: Message) -> Loss | None:
+        if message.way is not way or b"COMMIT\0" not in message.data:
+            return None
+        network.decide = lambda _: None
+        return Loss.CUT
+
+    network.decide = cut
+
+
+async def test_a_commit_whose_answer_is_lost_may_have_been_carried_out(open_journal, network):
+    journal = open_journal(network.dsn)
     await journal.intend(order_of())
-    proxy.cut_at, proxy.is_forwarded = b"COMMIT\0", True
+    cut_at_commit(network, Way.TO_CLIENT)
     with pytest.raises(JournalError, match=r"lost during a commit .* may have been carried out") as caught:
         await journal.begin(permission())
     assert caught.value.may_be_temporary
@@ -235,29 +177,29 @@ async def test_a_commit_whose_answer_is_lost_may_have_been_carried_out(open_jour
     assert answer.value.order == order  # it is never recorded twice
 
 
-async def test_a_commit_that_did_not_arrive_was_not_carried_out(open_journal, proxy):
-    journal = open_journal(proxy.dsn)
+async def test_a_commit_that_did_not_arrive_was_not_carried_out(open_journal, network):
+    journal = open_journal(network.dsn)
     await journal.intend(order_of())
-    proxy.cut_at = b"COMMIT\0"
+    cut_at_commit(network, Way.TO_SERVER)
     with pytest.raises(JournalError) as caught:
         await journal.begin(permission())
     assert caught.value.may_be_committed
-    assert proxy.was_cut
+    assert network.losses == 1
     assert (await open_journal().get(ref_of(), NOW)).state is OrderState.QUEUED
 
 
 async def test_a_network_that_loses_everything_ends_the_operation_after_its_time_limit(
-    open_journal, proxy, monkeypatch
+    open_journal, network, monkeypatch
 ):
-    journal = open_journal(proxy.dsn)
+    journal = open_journal(network.dsn)
     await sending(journal, "another")
     await journal.intend(order_of())
-    proxy.is_lossy = True
+    network.decide = lambda _: Loss.SWALLOWED
     with monkeypatch.context() as patch:
         patch.setattr(journal._database, "_time_limit", 0.1)
         with pytest.raises(JournalError):
             await journal.begin(permission())
-    proxy.is_lossy = False
+    network.decide = lambda _: None
     await journal.begin(permission())
 
 
@@ -591,27 +533,6 @@ def at(seconds: float) -> datetime:
 # -- administration ----------------------------------------------------------------------------------------------------
 
 
-async def test_tables_of_a_newer_version_are_refused(server, open_journal):
-    journal = open_journal()
-    await journal.namespace("word")
-    execute(server, f"UPDATE {journal.schema}.version SET number = number + 1")  # noqa: S608
-    with pytest.raises(JournalError, match=r"written by a newer vidgen_async .* upgrade vidgen_async"):
-        await open_journal().namespace("word")
-
-
-async def test_a_user_without_rights_needs_tables_that_an_administrator_has_made(server, open_journal):
-    journal = open_journal(server.dsn.replace("postgres@", "worker@"))
-    execute(server, "CREATE ROLE worker LOGIN")
-    with pytest.raises(JournalError, match="let an administrator execute what vidgen journal schema prints"):
-        await journal.namespace("word")
-
-    execute(server, schema.script(journal.schema, user="worker"))
-    assert await journal.namespace("word") == "word"
-    await sending(journal)
-    await journal.settle(ref_of(), 1, accepted())
-    assert (await journal.get(ref_of(), NOW)).state is OrderState.ACCEPTED
-
-
 async def test_a_missing_table_is_named(server, open_journal):
     journal = open_journal()
     await journal.namespace("word")
@@ -623,7 +544,7 @@ async def test_a_missing_table_is_named(server, open_journal):
 async def test_a_user_whose_right_to_the_schema_was_revoked_is_not_told_to_restore_tables_only(server, open_journal):
     journal = open_journal(server.dsn.replace("postgres@", "revoked@"))
     execute(server, "CREATE ROLE revoked LOGIN")
-    execute(server, schema.script(journal.schema, user="revoked"))
+    execute(server, schema.postgres_schema(journal.schema, user="revoked"))
     await journal.namespace("word")
     execute(server, f"REVOKE USAGE ON SCHEMA {journal.schema} FROM revoked")
     with pytest.raises(JournalError, match=r"may not use the schema \(then GRANT USAGE ON SCHEMA\)"):
@@ -640,10 +561,3 @@ async def test_a_forked_child_needs_a_journal_of_its_own(journal, monkeypatch):
         await journal.begin(permission())
     await journal.aclose()
     monkeypatch.undo()
-
-
-async def test_it_can_be_used_after_it_was_closed(journal):
-    await sending(journal)
-    await journal.aclose()
-    await journal.aclose()
-    assert (await journal.get(ref_of(), NOW)).state is OrderState.SENDING

@@ -1,10 +1,7 @@
 """Failures of a journal in a file: the error states what happened to which file and what to do; nothing is changed."""
 
-import os
 import re
 import sqlite3
-import tempfile
-from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -33,19 +30,8 @@ def journal(open_file) -> SqliteJournal:
     return open_file()
 
 
-async def test_a_missing_directory_is_named(open_file, tmp_path):
-    await fails(open_file(tmp_path / "missing" / "orders.db"), f"no directory {tmp_path / 'missing'}", "create it")
-
-
 async def test_a_directory_is_not_a_journal(open_file, tmp_path):
     await fails(open_file(tmp_path), "cannot be opened")
-
-
-async def test_a_file_that_is_not_a_database_is_not_changed(journal, path):
-    path.write_bytes(b"not a database, but a thesis. " * 100)
-    before = path.read_bytes()
-    await fails(journal, "not a journal", "If it was one", "check the account before you order anything")
-    assert path.read_bytes() == before
 
 
 async def test_a_database_of_another_program_is_not_changed(journal, path):
@@ -54,16 +40,6 @@ async def test_a_database_of_another_program_is_not_changed(journal, path):
         db.commit()
     before = path.read_bytes()
     await fails(journal, "another program", "another path")
-    assert path.read_bytes() == before
-
-
-async def test_a_file_of_a_newer_version_is_not_changed(journal, path):
-    await journal.intend(order_of())
-    await journal.aclose()
-    with closing(sqlite3.connect(path)) as db:
-        db.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
-    before = path.read_bytes()
-    await fails(journal, "newer", "upgrade vidgen_async")
     assert path.read_bytes() == before
 
 
@@ -119,15 +95,6 @@ async def test_a_failed_migration_changes_nothing(journal, path, monkeypatch):
     monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
     await fails(journal, "no such table")
     assert path.read_bytes() == before
-
-
-async def test_a_damaged_file_is_reported(journal, path):
-    await journal.intend(order_of())
-    await journal.aclose()
-    content = bytearray(path.read_bytes())
-    content[4096:] = b"\xff" * (len(content) - 4096)
-    path.write_bytes(content)
-    await fails(journal, "damaged", "check the account before you order anything")
 
 
 async def test_an_operation_on_a_full_disk_writes_nothing_and_can_be_retried(journal):
@@ -194,44 +161,6 @@ async def test_a_file_whose_unsafe_journal_mode_cannot_be_changed_is_refused(jou
     await fails(journal, "journal mode 'wal'", "end that program", may_be_temporary=True)
 
 
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """A directory that another user can reach."""
-    with tempfile.TemporaryDirectory() as name:
-        place = Path(name)
-        place.chmod(0o755)
-        yield place
-
-
-@pytest.fixture
-def unprivileged(place: Path) -> Iterator[None]:
-    """Not root, to whom nothing is read-only."""
-    if os.geteuid() == 0:
-        os.seteuid(65534)
-        yield
-        os.seteuid(0)
-    else:
-        place.chmod(0o555)
-        yield
-        place.chmod(0o755)
-
-
-async def test_a_read_only_directory_is_reported(place, open_file, unprivileged):
-    await fails(open_file(place / "orders.db"), "may not write", "make the file and its directory writable")
-
-
-async def test_a_read_only_file_is_reported(place, open_file, request):
-    path = place / "orders.db"
-    journal = open_file(path)
-    await journal.intend(order_of("a"))
-    await journal.aclose()
-    path.chmod(0o444)
-    request.getfixturevalue("unprivileged")
-    again = open_file(path)
-    await fails(again, "may not write")
-    assert (await again.get(ref_of("a"), NOW)).state is OrderState.QUEUED
-
-
 @pytest.mark.parametrize("harm", [Path.unlink, lambda path: path.rename(path.with_suffix(".old"))])
 async def test_a_file_that_is_deleted_or_moved_while_in_use_is_not_created_again(journal, path, harm):
     await sending(journal)
@@ -241,25 +170,6 @@ async def test_a_file_that_is_deleted_or_moved_while_in_use_is_not_created_again
     with pytest.raises(JournalError, match="deleted"):
         await journal.settle(ref_of(), 1, accepted())
     assert not path.exists()
-
-
-async def test_a_file_that_is_replaced_while_in_use_is_not_written(journal, open_file, path, tmp_path):
-    await sending(journal)
-    copy = tmp_path / "copy.db"
-    elsewhere = open_file(copy)
-    await elsewhere.intend(order_of("another"))
-    await elsewhere.aclose()
-    copy.replace(path)
-    await fails(journal, "deleted or replaced", may_be_temporary=True)
-    assert rows(path, "SELECT order_id FROM orders") == [("another",)]
-
-
-async def test_a_restored_file_is_used_again(journal, path):
-    await sending(journal)
-    path.rename(path.with_suffix(".old"))
-    await fails(journal, "put it back", may_be_temporary=True)
-    path.with_suffix(".old").rename(path)
-    assert (await journal.settle(ref_of(), 1, accepted())).receipt.task_id == "task-1"
 
 
 async def test_an_outdated_sqlite_is_reported(journal, path, monkeypatch):

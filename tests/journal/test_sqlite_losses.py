@@ -224,6 +224,7 @@ class KilledError(Exception):
     """The process ends here."""
 
 
+@pytest.mark.slow
 async def test_a_first_opening_that_is_killed_at_any_statement_leaves_a_file_that_works(
     open_file, tmp_path, monkeypatch
 ):

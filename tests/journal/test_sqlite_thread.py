@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from attrs import Factory, frozen
 
-from tests.journal.conftest import ACCOUNT, NOW, SERVICE, order_of, ref_of
+from tests.journal.conftest import ACCOUNT, NOW, SERVICE, order_of
 from vidgen_async.journal import SqliteJournal
 from vidgen_async.journal.sql import queries
 from vidgen_async.types.orders import Order, OrderState
@@ -67,30 +67,6 @@ async def test_the_event_loop_is_not_blocked_while_an_operation_waits_for_the_di
     assert (await operation).state is OrderState.QUEUED
 
 
-async def test_an_operation_that_has_begun_is_completed_although_its_caller_is_cancelled(journal, slow):
-    caller = asyncio.ensure_future(journal.intend(order_of("a")))
-    await slow.until_begun()
-    caller.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await caller
-    slow.end.set()
-    assert (await journal.get(ref_of("a"), NOW)).state is OrderState.QUEUED
-
-
-async def test_an_operation_whose_caller_is_cancelled_before_it_begins_never_begins(journal, slow):
-    first = asyncio.ensure_future(journal.intend(order_of("a")))
-    await slow.until_begun()
-    second = asyncio.ensure_future(journal.intend(order_of("b")))
-    await asyncio.sleep(0)
-    second.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await second
-    await asyncio.sleep(0)  # until the thread's own future is cancelled, too
-    slow.end.set()
-    await first
-    assert [order.order_id for order in await journal.list(SERVICE, ACCOUNT, NOW)] == ["a"]
-
-
 async def test_aclose_waits_for_earlier_operations_and_leaves_no_thread(journal, slow):
     operations = [asyncio.ensure_future(journal.intend(order_of(f"order-{n}"))) for n in range(5)]
     await slow.until_begun()
@@ -103,19 +79,6 @@ async def test_aclose_waits_for_earlier_operations_and_leaves_no_thread(journal,
 
     assert journal_threads() == []
     assert [(await operation).order_id for operation in operations] == [f"order-{n}" for n in range(5)]
-
-
-async def test_a_cancelled_aclose_still_ends_the_thread(journal, slow):
-    operation = asyncio.ensure_future(journal.intend(order_of()))
-    await slow.until_begun()
-    (thread,) = journal_threads()
-    closing = asyncio.ensure_future(journal.aclose())
-    await asyncio.sleep(0)
-    closing.cancel()
-    slow.end.set()
-    await operation
-    thread.join(30)
-    assert not thread.is_alive()
 
 
 async def test_all_operations_run_in_one_thread(journal):

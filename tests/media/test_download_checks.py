@@ -9,7 +9,6 @@ from tests.media.mp4_files import FTYP, fragment, fragment_movie, open_box, wide
 from tests.media.sites import CONTENT, KEY, RangeHost, Says, box, in_turn, page, site, video
 from vidgen_async.errors import (
     AuthenticationError,
-    DownloadError,
     InvalidRequestError,
     NotFoundError,
     NotReadyError,
@@ -20,7 +19,6 @@ from vidgen_async.errors import (
     TruncatedError,
     UnexpectedResponseError,
     UnverifiedVideoError,
-    VidgenError,
 )
 from vidgen_async.types.resources import VideoTask
 
@@ -413,18 +411,4 @@ async def test_what_is_known_to_be_cut_is_refused_also_if_an_unverified_video_is
     async with site(Says(body=VIDEO[:-1], framing="close")) as service:
         with pytest.raises(TruncatedError):
             await downloads_of(service, retry_for=5).download("task-1", target.path, accept_unverified=True)
-    assert target.is_untouched()
-
-
-async def test_a_complete_video_is_saved_after_a_truncated_one_without_length(downloads_of, target):
-    async with site(in_turn(Says(body=VIDEO, cut=60_000, framing="close"), Says(body=VIDEO))) as service:
-        await downloads_of(service).download("task-1", target.path)
-    assert target.path.read_bytes() == VIDEO
-
-
-async def test_every_error_is_a_vidgen_error(downloads_of, target):
-    async with site(RangeHost(VIDEO, cuts=[0] * 1000)) as service:
-        with pytest.raises(VidgenError) as caught:
-            await downloads_of(service, retry_for=5).download("task-1", target.path)
-    assert isinstance(caught.value, DownloadError)
     assert target.is_untouched()

@@ -17,10 +17,8 @@ from tests.transports.raw_service import raw_service
 from vidgen_async.clock import LoopClock, VirtualClock
 from vidgen_async.errors import (
     DownloadError,
-    NotReadyError,
     ServiceUnavailableError,
     TargetExistsError,
-    TruncatedError,
 )
 from vidgen_async.media.download import Downloads, check_target
 from vidgen_async.media.partial_file import PartialFile, run_in_thread
@@ -244,14 +242,6 @@ async def test_an_exception_of_on_progress_ends_the_download(downloads_of, targe
     assert target.is_untouched()
 
 
-async def test_the_timeout_is_measured_by_the_clock(downloads_of, target, clock):
-    async with site(page(503)) as service:
-        with pytest.raises(DownloadError, match="within 20 s"):
-            await downloads_of(service).download("task-1", target.path, timeout=20)
-    assert clock.now() == 20
-    assert target.is_untouched()
-
-
 async def test_the_error_of_a_timeout_states_what_failed_before_and_how_much_was_received(downloads_of, target, clock):
     async with site(in_turn(Says(body=VIDEO, cut=30_000), page(503, '{"error": "channel down"}'))) as service:
         with pytest.raises(DownloadError) as caught:
@@ -287,13 +277,6 @@ async def test_virtual_time_does_not_advance_while_a_thread_writes(downloads_of,
     async with site(Says(body=VIDEO)) as service:
         await downloads_of(service).download("task-1", target.path, timeout=1)
     assert target.path.read_bytes() == VIDEO
-
-
-async def test_a_task_that_is_not_ready_leaves_nothing_behind(downloads_of, tmp_path):
-    async with site(page(409)) as service:
-        with pytest.raises(NotReadyError):
-            await downloads_of(service).download("task-1", tmp_path / "new.mp4")
-    assert names(tmp_path) == []
 
 
 async def test_a_slow_transfer_of_ten_minutes_is_not_a_failure(target):
@@ -471,15 +454,3 @@ async def test_a_large_video_needs_little_memory_and_few_threads(downloads_of, t
     assert path.stat().st_size == size
     assert peak < 8 << 20
     assert len(writes) < 75, "a thread is too dear for every 64 KiB"
-
-
-async def test_run_in_thread_returns_results_and_raises_errors():
-    assert await run_in_thread(int, "7") == 7
-    with pytest.raises(ValueError, match="invalid literal"):
-        await run_in_thread(int, "seven")
-
-
-async def test_a_truncated_error_states_how_much_was_received(downloads_of, target):
-    async with site(Says(body=VIDEO, cut=1234)) as service:
-        with pytest.raises(TruncatedError, match="1234 of 100000 bytes"):
-            await downloads_of(service, retry_for=1).download("task-1", target.path)

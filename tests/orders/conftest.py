@@ -1,5 +1,6 @@
 """Orders on a fake service: what it received is the oracle, never what the SDK says of itself."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 
@@ -10,14 +11,15 @@ from yarl import URL
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import NotFoundError
 from vidgen_async.journal import Journal, MemoryJournal
-from vidgen_async.orders import KEY_LIFETIME, Orders, Sender
-from vidgen_async.orders.confirmation import Confirmation
-from vidgen_async.orders.orders import Lifetime
+from vidgen_async.orders import KEY_LIFETIME, Orders, Sender, Shared
+from vidgen_async.orders.balances import Balances
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.transports import BufferedResponse, FakeTransport, Transport
 from vidgen_async.types.http import Request, Timeouts, make_headers
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.resources import VideoRequest, VideoTask
+
+REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
 
 Script = Callable[["Post"], Awaitable[BufferedResponse]]
 
@@ -65,11 +67,23 @@ class FakeService:
         script = self.script.pop(0) if len(self.script) > 1 else self.script[0]
         return await script(post)
 
-    def answers(self, *responses: Callable[[], BufferedResponse]) -> None:
+    def answers(self, *responses: Callable[[], BufferedResponse], after: float = 0.0) -> None:
+        """Answer with these, the last one again and again, ``after`` seconds after each create."""
+
         async def give(_: Post, make: Callable[[], BufferedResponse]) -> BufferedResponse:
+            if after:
+                await self.clock.sleep(after)
             return make()
 
         self.script[:] = [lambda post, make=make: give(post, make) for make in responses]
+
+    def hangs(self) -> None:
+        """Answer no create."""
+
+        async def hang(_: Post) -> BufferedResponse:
+            return await asyncio.get_running_loop().create_future()
+
+        self.script[:] = [hang]
 
     async def get_task(self, task_id: str) -> VideoTask:
         self.gets.append((task_id, self.clock.now()))
@@ -113,32 +127,23 @@ def make_orders(service, journal, clock):
         key_lifetime: float = KEY_LIFETIME,
         get_task: Callable[[str], Awaitable[VideoTask]] | None = None,
     ) -> Orders:
-        endpoints = Endpoints(
-            URL("https://h/openapi/v1"), "key-never-shown", Timeouts(connect=10, read=60, create=create_timeout)
-        )
-        kept = journal if on is None else on
-        pacing = pacing or Pacing()
-        sender = Sender(
-            transport or service.transport,
-            endpoints,
-            kept,
-            clock,
-            pacing=pacing,
-            confirmation=Confirmation(journal=kept, clock=clock, get_task=get_task or service.get_task),
+        shared = Shared(
+            transport=transport or service.transport,
+            journal=journal if on is None else on,
+            clock=clock,
+            base_url=URL("https://h/openapi/v1"),
+            check_usable=lambda: None,
+            pacing=pacing or Pacing(),
             namespace="word",
-            known=("key-never-shown",),
-        )
-        return Orders(
-            sender,
-            kept,
-            clock,
-            service=endpoints.origin,
-            account="default",
-            check_usable=Lifetime().check,
-            get_task=get_task or service.get_task,
-            check=check,
             key_lifetime=key_lifetime,
+            known_secrets=("key-never-shown",),
         )
+        timeouts = Timeouts(connect=10, read=60, create=create_timeout)
+        endpoints = Endpoints(shared.base_url, "key-never-shown", timeouts)
+        balances = Balances(None, clock, shared.settlement)
+        get_task = get_task or service.get_task
+        sender = Sender(shared, endpoints, balances, get_task)
+        return Orders(shared, sender, account="default", get_task=get_task, check=check)
 
     return make
 

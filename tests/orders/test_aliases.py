@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from vidgen_async.errors import OrderConflictError
-from vidgen_async.service.request_body import create_body
+from vidgen_async.service.endpoints import create_body
 from vidgen_async.types.orders import Order, OrderRef
 from vidgen_async.types.resources import VideoRequest
 

@@ -6,16 +6,10 @@ import warnings
 
 import pytest
 
-from tests.orders.conftest import accepted, refused
-from vidgen_async.errors import ClientStateError, NotSentError, RejectedError, UncertainCreateError
-from vidgen_async.orders.orders import Lifetime
-from vidgen_async.transports import FakeTransport
-from vidgen_async.types.http import Delivery
+from tests.orders.conftest import REQUEST, accepted, refused
+from vidgen_async.client.views import Lifetime
+from vidgen_async.errors import ClientStateError, RejectedError, UncertainCreateError
 from vidgen_async.types.limits import Pacing
-from vidgen_async.types.orders import OrderState
-from vidgen_async.types.resources import VideoRequest
-
-REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
 
 
 async def passes(count: int) -> None:
@@ -39,46 +33,21 @@ def test_an_order_that_the_end_of_the_event_loop_cancels_at_once_leaves_no_corou
 
 
 async def test_many_callers_of_one_order_are_one_post_and_one_answer(orders, service, clock):
-    async def slow(_):
-        await clock.sleep(5)
-        return accepted()
-
-    service.script[:] = [slow]
+    service.answers(accepted, after=5)
     receipts = await asyncio.gather(*(orders.create(REQUEST, order_id="o") for _ in range(50)))
     assert len(service.posts) == 1
     assert len({receipt.task_id for receipt in receipts}) == 1
 
 
-async def test_a_caller_who_goes_takes_no_other_caller_along(orders, service, clock):
-    async def slow(_):
-        await clock.sleep(5)
-        return accepted()
-
-    service.script[:] = [slow]
-    gone, stays = (asyncio.ensure_future(orders.create(REQUEST, order_id="o")) for _ in range(2))
-    await passes(3)
-    gone.cancel()
-    assert (await stays).task_id == "task-1"
-    assert gone.cancelled()
-
-
 async def test_many_clients_on_one_journal_are_one_post_and_one_answer(make_orders, service, clock):
-    async def slow(_):
-        await clock.sleep(5)
-        return accepted()
-
-    service.script[:] = [slow]
+    service.answers(accepted, after=5)
     receipts = await asyncio.gather(*(make_orders().create(REQUEST, order_id="o") for _ in range(20)))
     assert len(service.posts) == 1
     assert {receipt.task_id for receipt in receipts} == {"task-1"}
 
 
 async def test_all_clients_waiting_for_an_order_learn_that_it_is_uncertain(make_orders, service, clock):
-    async def slow(_):
-        await clock.sleep(5)
-        return refused(503)
-
-    service.script[:] = [slow]
+    service.answers(lambda: refused(503), after=5)
     results = await asyncio.gather(
         *(make_orders().create(REQUEST, order_id="o") for _ in range(5)), return_exceptions=True
     )
@@ -86,79 +55,8 @@ async def test_all_clients_waiting_for_an_order_learn_that_it_is_uncertain(make_
     assert len(service.posts) == 1
 
 
-async def test_cancelling_the_caller_at_any_moment_changes_nothing_but_the_caller(make_orders, service, clock):
-    async def connecting(_):
-        await passes(5)
-
-    async def answering(_):
-        await passes(5)
-        return accepted(task_id)
-
-    service.script[:] = [answering]
-    orders = make_orders(transport=FakeTransport(service.transport._handler, on_connect=connecting))
-    for moment in range(40):
-        order_id, task_id = f"order-{moment}", f"task-{moment}"
-        service.posts.clear()
-        heard = []
-        caller = asyncio.ensure_future(orders.create(REQUEST, order_id=order_id, on_receipt=heard.append))
-        await passes(moment)
-        started = moment > 0
-        caller.cancel()
-        await asyncio.gather(caller, return_exceptions=True)
-        await clock.sleep(1)
-
-        assert len(service.posts) == (1 if started else 0), moment
-        if started:
-            assert (await orders.get(order_id)).state is OrderState.ACCEPTED, moment
-            assert [receipt.task_id for receipt in heard] == [task_id], moment
-        assert (await orders.create(REQUEST, order_id=order_id)).task_id == task_id, moment
-        assert len(service.posts) == 1, moment
-
-
-async def test_closing_at_any_moment_leaves_the_truth_on_record(make_orders, service, clock):
-    async def connecting(_):
-        await passes(5)
-
-    async def never(_):
-        await asyncio.Event().wait()
-
-    service.script[:] = [never]
-    results = set()
-    for moment in range(40):
-        order_id = f"order-{moment}"
-        service.posts.clear()
-        orders = make_orders(transport=FakeTransport(service.transport._handler, on_connect=connecting))
-        caller = asyncio.ensure_future(orders.create(REQUEST, order_id=order_id))
-        with clock.hold():
-            await passes(moment + 1)
-
-        await orders.aclose(grace=0)
-        (result,) = await asyncio.gather(caller, return_exceptions=True)
-        results.add(type(result))
-
-        on_record = await make_orders().get(order_id)
-        if service.posts:
-            assert type(result) is UncertainCreateError, moment
-            assert on_record.state is OrderState.SENDING, moment
-            assert result.attempts == on_record.attempts, moment
-            assert result.idempotency_key == on_record.idempotency_key, moment
-            await clock.sleep(131)
-            with pytest.raises(UncertainCreateError):
-                await make_orders().create(REQUEST, order_id=order_id)
-            assert len(service.posts) == 1, moment
-        else:
-            assert type(result) in (NotSentError, UncertainCreateError), moment
-            is_unsent = on_record is None or on_record.state is OrderState.QUEUED
-            assert (type(result) is NotSentError) == is_unsent, moment
-    assert results == {NotSentError, UncertainCreateError}
-
-
 async def test_closing_waits_for_orders_under_way(make_orders, service, clock):
-    async def slow(_):
-        await clock.sleep(4)
-        return accepted()
-
-    service.script[:] = [slow]
+    service.answers(accepted, after=4)
     orders = make_orders()
     caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
     await passes(1)
@@ -178,10 +76,6 @@ async def test_a_closed_client_takes_no_orders(make_orders, service):
 
 
 async def test_every_caller_hears_of_the_receipt_and_a_faulty_hook_hides_nothing(orders, service, clock, caplog):
-    async def slow(_):
-        await clock.sleep(1)
-        return accepted()
-
     async def heard_async(receipt):
         heard.append(("async", receipt.task_id))
 
@@ -189,7 +83,7 @@ async def test_every_caller_hears_of_the_receipt_and_a_faulty_hook_hides_nothing
         raise RuntimeError("the hook is broken")
 
     heard = []
-    service.script[:] = [slow]
+    service.answers(accepted, after=1)
     await asyncio.gather(
         orders.create(REQUEST, order_id="o", on_receipt=heard_async),
         orders.create(REQUEST, order_id="o", on_receipt=faulty),
@@ -234,33 +128,12 @@ async def test_nobody_hears_of_a_receipt_that_there_is_not(orders, service):
     assert heard == []
 
 
-async def test_a_send_whose_time_limit_passes_while_its_attempt_is_stored_is_proven_not_sent(
-    make_orders, service, journal, clock
-):
-    class SlowJournal(type(journal)):
-        async def begin(self, permission):
-            await clock.sleep(200)
-            return await super().begin(permission)
-
-    orders = make_orders(on=SlowJournal())
-    with pytest.raises(NotSentError):
-        await orders.create(REQUEST, order_id="o")
-    assert service.posts == []
-    order = await orders.get("o")
-    assert {attempt.outcome for attempt in order.attempts} == {"not_sent"}
-    assert order.state is OrderState.QUEUED
-    assert Delivery.NOT_SENT == "not_sent"
-
-
 async def test_a_client_closed_while_it_waits_asks_the_journal_what_became_of_its_order(make_orders, service, clock):
-    async def hang(_):
-        await asyncio.Event().wait()
-
     service.answers(lambda: refused(429, Retry_After="0"))
     patient, other = make_orders(pacing=Pacing(max_wait=100)), make_orders()
     waiting = asyncio.ensure_future(patient.create(REQUEST, order_id="o"))
     await clock.sleep(0.5)
-    service.script[:] = [hang]
+    service.hangs()
     sending = asyncio.ensure_future(other.create(REQUEST, order_id="o"))
     await clock.sleep(0.2)
 

@@ -2,11 +2,10 @@
 
 import asyncio
 import pickle
-from datetime import UTC, datetime
 
 import pytest
 
-from tests.orders.conftest import accepted, refused
+from tests.orders.conftest import REQUEST, accepted, refused
 from vidgen_async.errors import (
     JournalError,
     OrderStateError,
@@ -14,13 +13,11 @@ from vidgen_async.errors import (
     RejectedError,
     UncertainCreateError,
 )
-from vidgen_async.journal import Journal, MemoryJournal
+from vidgen_async.journal import MemoryJournal
 from vidgen_async.transports import BufferedResponse
 from vidgen_async.types.limits import Turn
-from vidgen_async.types.orders import AttemptOutcome, Evidence, OrderRef, OrderState
-from vidgen_async.types.resources import VideoRequest, VideoTask
-
-REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
+from vidgen_async.types.orders import OrderState
+from vidgen_async.types.resources import VideoTask
 
 
 class Failing(MemoryJournal):
@@ -179,26 +176,55 @@ async def test_a_close_that_is_cancelled_leaves_nothing_running(make_orders, clo
     assert {task.get_name() for task in asyncio.all_tasks() - before} <= {"virtual clock"}
 
 
-async def test_an_outcome_that_can_never_be_written_keeps_no_other_from_it(make_orders, service, clock):
-    class OneDamaged(MemoryJournal):
-        is_locked = True
+class Damaged(MemoryJournal):
+    """Fails to settle until it is repaired, and the order "damaged" for ever."""
+
+    is_locked = True
+
+    async def settle(self, ref, n, evidence):
+        if self.is_locked or ref.order_id == "damaged":
+            message = "no"
+            raise JournalError(message)
+        return await super().settle(ref, n, evidence)
+
+
+async def create_unwritten(orders, service, *order_ids):
+    """Accept these orders, and fail to store that."""
+    service.answers(*(lambda n=n: accepted(f"task-{n}") for n in range(len(order_ids))))
+    creates = (orders.create(REQUEST, order_id=order_id) for order_id in order_ids)
+    results = await asyncio.gather(*creates, return_exceptions=True)
+    assert [type(result) for result in results] == [ReceiptNotStoredError] * len(order_ids)
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+async def test_an_outcome_that_can_never_be_written_prevents_no_other_one(
+    make_orders, service, clock, caplog, is_closed
+):
+    orders = make_orders(on=(journal := Damaged()))
+    await create_unwritten(orders, service, "damaged", "o")
+    journal.is_locked = False
+    caplog.clear()
+    await (orders.aclose() if is_closed else clock.sleep(120))
+    assert (await make_orders(on=journal).get("o")).state is OrderState.ACCEPTED
+    failures = [record.order_id for record in caplog.records if record.event_name == "order.write_failed"]
+    assert failures == ["damaged"] * is_closed
+
+
+async def test_a_close_stops_writing_when_writes_take_long_to_fail(make_orders, service, clock, caplog):
+    class Slow(Damaged):
+        seconds = 0.0
 
         async def settle(self, ref, n, evidence):
-            if self.is_locked or ref.order_id == "damaged":
-                message = "no"
-                raise JournalError(message)
+            await clock.sleep(self.seconds)
             return await super().settle(ref, n, evidence)
 
-    service.answers(lambda: accepted("task-1"), lambda: accepted("task-2"))
-    journal = OneDamaged()
-    orders = make_orders(on=journal)
-    results = await asyncio.gather(
-        *(orders.create(REQUEST, order_id=order_id) for order_id in ("damaged", "o")), return_exceptions=True
-    )
-    assert [type(result) for result in results] == [ReceiptNotStoredError] * 2
-    journal.is_locked = False
-    await clock.sleep(120)
-    assert (await make_orders(on=journal).get("o")).state is OrderState.ACCEPTED
+    orders = make_orders(on=(journal := Slow()))
+    await create_unwritten(orders, service, "a", "b", "c")
+    journal.seconds, began_at = 30.0, clock.now()
+    caplog.clear()
+    await orders.aclose()
+    assert clock.now() - began_at == 30.0
+    assert [record.order_id for record in caplog.records if record.event_name == "order.write_failed"] == [*"abc"]
 
 
 async def test_what_a_journal_of_ones_own_says_shows_no_key_in_the_log(make_orders, clock, caplog):
@@ -291,34 +317,8 @@ async def test_a_task_that_is_the_receipt_of_two_orders_is_reported(make_orders,
     assert (told.order_id, told.other_order_id, told.task_id) == ("p", "o", "task-1")
 
 
-async def test_an_operation_on_an_unknown_order_is_a_journal_error():
-    ref = OrderRef(service="https://h", account="a", order_id="nobody's")
-    evidence = Evidence(outcome=AttemptOutcome.UNCERTAIN, at=datetime.now(UTC))
-    with pytest.raises(JournalError, match="nobody's"):
-        await MemoryJournal().settle(ref, 1, evidence)
-
-
-def test_the_memory_journal_is_a_journal_that_does_not_last():
-    journal: Journal = MemoryJournal()
-    assert journal.durable is False
-
-
-async def test_a_namespace_is_kept_for_ever():
-    journal = MemoryJournal()
-    assert [await journal.namespace(word) for word in ("first", "second")] == ["first", "first"]
-
-
-async def test_accounts_on_one_journal_do_not_see_each_other(make_orders, service, journal):
-    orders = make_orders()
-    await orders.create(REQUEST, order_id="o")
-    assert await journal.list("https://h", "another", datetime.now(UTC)) == []
-
-
 async def test_a_worker_that_somebody_else_cancels_leaves_no_caller_hanging(make_orders, service, clock):
-    async def hang(_):
-        await asyncio.Event().wait()
-
-    service.script[:] = [hang]
+    service.hangs()
     orders = make_orders()
     caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
     with clock.hold():
@@ -328,29 +328,6 @@ async def test_a_worker_that_somebody_else_cancels_leaves_no_caller_hanging(make
         (result,) = await asyncio.gather(caller, return_exceptions=True)
     assert "may exist" in str(result)
     assert accepted().status == 202
-
-
-class Slow(MemoryJournal):
-    """Takes its time to settle."""
-
-    def __init__(self, clock) -> None:
-        super().__init__()
-        self.clock = clock
-
-    async def settle(self, ref, n, evidence):
-        await self.clock.sleep(5)
-        return await super().settle(ref, n, evidence)
-
-
-async def test_a_receipt_in_hand_is_written_and_told_although_the_client_is_closed_meanwhile(make_orders, clock):
-    orders = make_orders(on=(journal := Slow(clock)))
-    caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
-    await clock.sleep(1)
-
-    await orders.aclose(grace=0.1)
-
-    assert (await caller).task_id == "task-1"
-    assert (await make_orders(on=journal).get("o")).state is OrderState.ACCEPTED
 
 
 async def test_a_hook_that_is_cancelled_takes_no_other_hook_along(make_orders):
@@ -378,10 +355,7 @@ async def test_a_close_still_ends_when_the_journal_cannot_be_asked(make_orders, 
                 raise JournalError(message)
             return await super().get(ref, now)
 
-    async def hang(_):
-        await asyncio.Event().wait()
-
-    service.script[:] = [hang]
+    service.hangs()
     orders = make_orders(on=(journal := Silent()))
     caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
     await clock.sleep(1)
@@ -389,19 +363,6 @@ async def test_a_close_still_ends_when_the_journal_cannot_be_asked(make_orders, 
     await orders.aclose(grace=0.1)
     with pytest.raises(UncertainCreateError):
         await caller
-
-
-async def test_a_send_that_is_cancelled_twice_still_writes_what_it_knows(make_orders, clock):
-    orders = make_orders(on=(journal := Slow(clock)))
-    caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
-    await clock.sleep(1)
-    worker = next(worker for worker in asyncio.all_tasks() if worker.get_name() == "order o")
-    worker.cancel()
-    await clock.sleep(1)
-    worker.cancel()
-    await clock.sleep(10)
-    assert (await make_orders(on=journal).get("o")).state is OrderState.ACCEPTED
-    await asyncio.gather(caller, return_exceptions=True)
 
 
 async def test_an_answer_that_came_whole_is_written_although_the_client_is_closed_before_the_connection_is(

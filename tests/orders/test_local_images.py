@@ -6,11 +6,9 @@ import json
 import pytest
 from attrs import Factory, define
 
-from tests.orders.conftest import accepted, refused
+from tests.orders.conftest import REQUEST, accepted, refused
 from vidgen_async.errors import InvalidRequestError, OrderConflictError, RejectedError
 from vidgen_async.types.resources import VideoRequest
-
-REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
 
 
 @define

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.orders.conftest import accepted, refused
+from tests.orders.conftest import REQUEST, accepted, refused
 from vidgen_async.errors import (
     AuthenticationError,
     ConnectError,
@@ -23,9 +23,7 @@ from vidgen_async.transports import FakeTransport
 from vidgen_async.types.http import Delivery
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.orders import AttemptOutcome, Evidence, OrderState
-from vidgen_async.types.resources import VideoRequest, VideoTask
-
-REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
+from vidgen_async.types.resources import VideoTask
 
 
 @pytest.fixture
@@ -91,6 +89,13 @@ async def test_a_resend_on_the_wrong_attempt_or_without_a_reason_sends_nothing(u
     with pytest.raises(InvalidRequestError, match="reason"):
         await uncertain.resend("o", expect_attempt=1, reason="  ")
     assert len(service.posts) == 1
+
+
+async def test_the_check_of_a_resend_raises_what_it_would_raise_and_sends_nothing(uncertain, service):
+    with pytest.raises(OrderStateError, match="its last attempt is 1, not 2"):
+        await uncertain.check_resend("o", expect_attempt=2, reason="again")
+    order = await uncertain.check_resend("o", expect_attempt=1, reason="again")
+    assert (order.order_id, len(order.attempts), len(service.posts)) == ("o", 1, 1)
 
 
 async def test_a_resend_of_an_order_older_than_the_lifetime_of_its_key_needs_an_explicit_yes(
@@ -285,11 +290,7 @@ async def test_adopting_a_task_that_exists_gives_the_receipt(uncertain, service)
 async def test_a_receipt_that_comes_after_an_adoption_is_kept_beside_it_and_reported(
     make_orders, service, clock, caplog
 ):
-    async def slow(_):
-        await clock.sleep(60)
-        return accepted("the real one")
-
-    service.script[:] = [slow]
+    service.answers(lambda: accepted("the real one"), after=60)
     service.tasks.add("mistaken")
     sender, person = make_orders(), make_orders()
     sending = asyncio.ensure_future(sender.create(REQUEST, order_id="o"))
@@ -377,11 +378,7 @@ async def test_an_abandoned_order_is_not_sent_again_and_may_still_be_adopted(unc
 
 
 async def test_an_order_that_is_being_sent_says_until_when_nobody_can_decide_about_it(orders, service, clock):
-    async def slow(_):
-        await clock.sleep(60)
-        return accepted()
-
-    service.script[:] = [slow]
+    service.answers(accepted, after=60)
     caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
     await clock.sleep(10)
     with pytest.raises(OrderStateError, match="treated as still being sent until 2030-01-01 00:02:10 UTC"):
@@ -457,11 +454,7 @@ async def test_a_resend_that_finds_no_connection_does_not_call_the_order_not_sen
 async def test_a_client_closed_while_another_client_sends_its_order_does_not_call_it_not_sent(
     make_orders, service, clock
 ):
-    async def slow(_):
-        await clock.sleep(60)
-        return accepted()
-
-    service.script[:] = [slow]
+    service.answers(accepted, after=60)
     sender, joined = make_orders(), make_orders()
     sending = asyncio.ensure_future(sender.create(REQUEST, order_id="o"))
     await clock.sleep(1)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.orders.conftest import accepted, refused
+from tests.orders.conftest import REQUEST, accepted, refused
 from vidgen_async.errors import (
     AuthenticationError,
     BadRequestError,
@@ -17,9 +17,6 @@ from vidgen_async.errors import (
 from vidgen_async.journal import MemoryJournal
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.orders import AttemptOutcome
-from vidgen_async.types.resources import VideoRequest
-
-REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
 
 
 def slowly(clock, *responses):

@@ -6,15 +6,13 @@ from collections import deque
 
 import pytest
 
-from tests.orders.conftest import accepted, refused
+from tests.orders.conftest import REQUEST, accepted, refused
 from vidgen_async.errors import ConnectError, NotSentError, RejectedError
 from vidgen_async.journal import MemoryJournal
 from vidgen_async.transports import FakeTransport
 from vidgen_async.types.http import Delivery
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.resources import VideoRequest
-
-REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
 
 
 class RollingLimit:
@@ -65,11 +63,7 @@ async def test_orders_go_out_in_the_order_in_which_they_came(make_orders, servic
 
 @pytest.mark.rule("8 limit submissions", side="sdk")
 async def test_a_slot_is_free_again_a_window_after_the_answer_not_after_the_send(make_orders, service, clock):
-    async def slow(_):
-        await clock.sleep(30)
-        return accepted()
-
-    service.script[:] = [slow]
+    service.answers(accepted, after=30)
     orders = make_orders(pacing=Pacing(limit=1))
     await asyncio.gather(*(orders.create(REQUEST, order_id=f"order-{n}") for n in range(2)))
     assert service.posts[1].at == pytest.approx(90.1)

@@ -30,11 +30,7 @@ async def told(orders, *, resend: bool = False) -> UncertainCreateError:
 async def test_an_answer_that_settles_nothing_is_told_with_when_it_was_sent_and_how_long_it_took(
     orders, service, clock
 ):
-    async def slow(_):
-        await clock.sleep(7)
-        return refused(503)
-
-    service.script[:] = [slow]
+    service.answers(lambda: refused(503), after=7)
     error = await told(orders)
     assert "attempt 1 began at 2030-01-01 00:00:00 UTC; after 7.0 s status 503 was received" in error.summary
     (attempt,) = error.attempts
@@ -42,10 +38,7 @@ async def test_an_answer_that_settles_nothing_is_told_with_when_it_was_sent_and_
 
 
 async def test_silence_is_told_with_how_long_it_was_waited(orders, service):
-    async def silent(_):
-        await asyncio.Event().wait()
-
-    service.script[:] = [silent]
+    service.hangs()
     error = await told(orders)
     assert (
         "after 120.0 s no complete answer was received (no complete answer came within 120 s (Timeouts.create))"
@@ -65,10 +58,7 @@ async def test_every_unclear_attempt_is_told(orders, service):
 async def leave_unanswered(make_orders, service, clock) -> None:
     """Let the sender of order "o" end in the middle of a create."""
 
-    async def silent(_):
-        await asyncio.Event().wait()
-
-    service.script[:] = [silent]
+    service.hangs()
     owner = asyncio.ensure_future(make_orders().create(REQUEST, order_id="o"))
     await clock.sleep(1)
     gone = next(worker for worker in asyncio.all_tasks() if worker.get_name() == "order o")

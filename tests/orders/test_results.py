@@ -6,11 +6,10 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
+from tests.orders.conftest import REQUEST
 from vidgen_async.errors import InvalidRequestError, JournalError
 from vidgen_async.journal import MemoryJournal
-from vidgen_async.types.resources import VideoRequest, VideoTask
-
-REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
+from vidgen_async.types.resources import VideoTask
 
 
 class Broken(MemoryJournal):
@@ -199,26 +198,42 @@ async def test_many_are_written_in_few_commits(make_orders, service, journal, cl
     assert journal.commits == 3
 
 
-async def test_a_journal_that_fails_is_asked_again_until_it_takes_them(make_orders, clock, caplog):
-    orders = make_orders(on=(journal := Broken(failures=5)))
+async def test_results_are_written_again_until_the_journal_accepts_them(make_orders, clock, caplog):
+    class Failing(Broken):
+        async def record(self, service, results):
+            times.append(clock.now())
+            self.failures = len(times) in {1, 2, 3, 5}
+            if len(times) == 4:
+                orders.results.record_end("task-2", ended())  # while the others are written
+            await super().record(service, results)
+
+    times = []
+    orders = make_orders(on=(journal := Failing()))
     await orders.create(REQUEST, order_id="o")
     orders.results.record_end("task-1", ended())
     with caplog.at_level("INFO"):
         await clock.sleep(120)
     assert (await orders.get("o")).is_terminal
-    assert journal.commits == 6
+    assert (times, journal.commits) == ([0.0, 0.5, 1.5, 3.5, 3.5, 4.0], 6)
     levels = [record.levelname for record in caplog.records if record.event_name == "results.write_failed"]
-    assert levels == ["WARNING", "INFO", "INFO", "INFO", "INFO"]
+    assert levels == ["WARNING", "INFO", "INFO", "WARNING"]
 
 
-async def test_a_close_writes_the_rest(make_orders, journal):
+async def test_a_close_writes_the_rest_and_what_is_recorded_meanwhile(make_orders, journal, monkeypatch):
+    async def record(service, results):
+        if not written:
+            orders.results.record_end("task-2", ended())
+        written.extend(result.task_id for result in results)
+
+    written = []
+    monkeypatch.setattr(journal, "record", record)
     orders = make_orders()
-    await orders.create(REQUEST, order_id="o")
     orders.results.record_end("task-1", ended())
     await orders.aclose()
-    assert (await make_orders().get("o")).is_terminal
-    orders.results.record_end("task-1", ended())
+    assert written == ["task-1", "task-2"]
+    orders.results.record_end("task-3", ended())
     await orders.aclose()
+    assert written == ["task-1", "task-2"]
 
 
 async def test_a_close_with_a_journal_that_fails_ends_and_says_so(make_orders, caplog):

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from attrs import evolve
 
-from tests.orders.conftest import accepted, refused
+from tests.orders.conftest import REQUEST, accepted, refused
 from vidgen_async.errors import (
     InvalidRequestError,
     OrderConflictError,
@@ -14,11 +14,10 @@ from vidgen_async.errors import (
     RejectedError,
     UncertainCreateError,
 )
-from vidgen_async.service.request_body import create_body
+from vidgen_async.service.endpoints import create_body
 from vidgen_async.types.orders import Order, OrderRef, OrderState
 from vidgen_async.types.resources import VideoRequest
 
-REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
 QUEUED = Order(
     ref=OrderRef(service="https://h", account="default", order_id="o"),
     idempotency_key="vg1-stored",
@@ -73,7 +72,7 @@ async def test_a_send_under_way_is_joined(orders, service):
 
 
 async def _later(orders):
-    while await orders.find("o") is None:  # noqa: ASYNC110 - nothing says when an order is on record
+    while await orders.find("o") is None:  # noqa: ASYNC110 - nothing reports when an order is stored
         await asyncio.sleep(0)
     return await orders.resume("o")
 
@@ -181,11 +180,7 @@ class TestCheck:
         assert len(service.posts) == 1
 
     async def test_another_request_need_not_wait_for_what_becomes_of_the_first_one(self, orders, service, clock):
-        async def slow(_):
-            await clock.sleep(60)
-            return accepted()
-
-        service.script[:] = [slow]
+        service.answers(accepted, after=60)
         first = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
         await clock.sleep(1)
         with pytest.raises(OrderConflictError):

@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -128,45 +127,7 @@ async def by_anyio_scope(moments: Moments, call: Callable[[], Awaitable[object]]
     return await moments.start(scoped())
 
 
-async def by_anyio_deadline(moments: Moments, call: Callable[[], Awaitable[object]]) -> bool:
-    """``anyio.move_on_after`` whose time is over."""
-
-    async def scoped() -> bool:
-        with anyio.move_on_after(3600) as scope:
-            moments.happens = lambda: setattr(scope, "deadline", 0.0)
-            await call()
-        return scope.cancelled_caught
-
-    return await moments.start(scoped())
-
-
-async def by_failing_sibling(moments: Moments, call: Callable[[], Awaitable[object]]) -> bool:
-    """An ``asyncio.TaskGroup``, of which another member fails."""
-    failure = asyncio.get_running_loop().create_future()
-
-    def fail() -> None:
-        if not failure.done():
-            failure.set_exception(ZeroDivisionError())
-
-    async def grouped() -> bool:
-        moments.happens = fail
-        with suppress(ExceptionGroup):
-            async with asyncio.TaskGroup() as group:
-                group.create_task(_waits_for(failure), context=Context())
-                caller = group.create_task(call())
-                caller.add_done_callback(lambda _: fail())
-        if not caller.cancelled():
-            caller.result()
-        return caller.cancelled()
-
-    return await moments.start(grouped())
-
-
-async def _waits_for(failure: "asyncio.Future[None]") -> None:
-    await failure
-
-
-WAYS: tuple[Way, ...] = (by_cancel, by_anyio_scope, by_anyio_deadline, by_failing_sibling)
+WAYS: tuple[Way, ...] = (by_cancel, by_anyio_scope)
 
 
 # -- what is looked at -------------------------------------------------------------------------------------------------

@@ -342,17 +342,4 @@ class CandidatesForgotten(Design):
                 yield Move("expire", n), recorded(world, n, Order("uncertain"))
 
 
-MUTANTS = (
-    FirstFoundIsBelieved,
-    FaultTakenForUnknown,
-    UnknownAtOnce,
-    OldTasksCount,
-    CandidatesOfOthersIgnored,
-    ReceiptsOfOthersIgnored,
-    CheckedBeforeTheTransaction,
-    AsksBeforeItSettles,
-    ConfirmationSends,
-    NothingFoundIsNotSent,
-    LateAnswerDropped,
-    CandidatesForgotten,
-)
+MUTANTS = tuple(Design.__subclasses__())

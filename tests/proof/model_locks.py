@@ -229,12 +229,4 @@ class NotLookedAtInTheTransaction(Design):
         return True
 
 
-MUTANTS = (
-    NoLockBeside,
-    ReadsTakeNoLock,
-    WritersShareTheLock,
-    ReleasedBeforeTheCommit,
-    LockOfTheProcess,
-    LockFileNotLookedAt,
-    NotLookedAtInTheTransaction,
-)
+MUTANTS = tuple(Design.__subclasses__())

@@ -183,6 +183,12 @@ class ClaimAfterTheGateBelieved(Design):
             yield from self.stay(world, order, worker)
 
 
+MUTANTS = tuple(Design.__subclasses__())
+
+
+# -- of a design whose transports need not wait for the gate -----------------------------------------------------------
+
+
 class WithdrawnHidesUncertain(Design):
     """Only what has not left can be withdrawn, so nothing of it can be uncertain."""
 
@@ -223,25 +229,4 @@ class UngatedOnlyWhereItSuits(Design):
             yield Move("give up"), moved(world, worker, Worker())
 
 
-MUTANTS = (
-    AutoRetry,
-    ReclaimAfterDeadline,
-    IntentAfterSend,
-    RecoveryAssumesNotSent,
-    UncertainTakenForRejected,
-    NewKeyForEachSend,
-    LateReceiptDropped,
-    LastAttemptWins,
-    LatestNewsWin,
-    UncertainTimesOut,
-    UncertainIsSentAgain,
-    AbandonHidesReceipt,
-    AdoptDropsLateReceipt,
-    ResendWithoutExpectedAttempt,
-    WithdrawWhileSending,
-    WithdrawnIsSent,
-    ClaimAfterTheGateBelieved,
-)
-
-#: Of a design whose transports need not wait for the gate.
-UNGATED_MUTANTS = (ClaimBelieved, ClaimsSentAgain, UngatedOnlyWhereItSuits, WithdrawnHidesUncertain)
+UNGATED_MUTANTS = (WithdrawnHidesUncertain, ClaimBelieved, ClaimsSentAgain, UngatedOnlyWhereItSuits)

@@ -11,13 +11,11 @@ from tests.proof.model import MISTAKEN
 from vidgen_async.clock import Clock
 from vidgen_async.errors import ConnectionLostError, NotFoundError
 from vidgen_async.journal import Journal
-from vidgen_async.orders import Orders, Sender
-from vidgen_async.orders.confirmation import Confirmation
-from vidgen_async.orders.orders import Lifetime
+from vidgen_async.orders import Orders, Sender, Shared
+from vidgen_async.orders.balances import Balances
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.transports import BufferedResponse, FakeTransport
 from vidgen_async.types.http import Request, Timeouts
-from vidgen_async.types.limits import Pacing
 from vidgen_async.types.resources import VideoTask
 
 
@@ -70,22 +68,16 @@ class Service:
 
     def client(self, journal: Journal, clock: Clock) -> Orders:
         """The orders of one more client."""
-        endpoints = Endpoints(URL("https://h/openapi/v1"), "key-never-shown", Timeouts(create=120.0))
-        confirmation = Confirmation(journal=journal, clock=clock, get_task=self.get_task)
+        shared = Shared(
+            transport=self.transport(),
+            journal=journal,
+            clock=clock,
+            base_url=URL("https://h/openapi/v1"),
+            check_usable=lambda: None,
+            namespace="word",
+        )
+        endpoints = Endpoints(shared.base_url, "", Timeouts(create=120.0))
+        balances = Balances(None, clock, shared.settlement)
         return Orders(
-            Sender(
-                self.transport(),
-                endpoints,
-                journal,
-                clock,
-                pacing=Pacing(),
-                confirmation=confirmation,
-                namespace="word",
-            ),
-            journal,
-            clock,
-            service=endpoints.origin,
-            account="default",
-            check_usable=Lifetime().check,
-            get_task=self.get_task,
+            shared, Sender(shared, endpoints, balances, self.get_task), account="default", get_task=self.get_task
         )

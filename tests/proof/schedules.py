@@ -139,7 +139,7 @@ class Play:
 
     async def decide(self) -> None:
         """Two people look at an order, and do something about it at the same time if it is uncertain."""
-        order = await self.clients[0].get("o")
+        order = await self.clients[0].find("o")
         if order is None or order.state is not OrderState.UNCERTAIN:
             if order is not None and self.random.random() < 0.25:
                 await self.adopt(self.clients[0], order)
@@ -189,7 +189,7 @@ def play(
         await scene(one)
         for client in one.clients:
             await client.aclose(EVER)
-        one.order = await one.clients[0].get("o")
+        one.order = await one.clients[0].find("o")
         return one
 
     loop = SeededLoop(random)

@@ -22,10 +22,8 @@ from tests.proof.cancelling import (
     Pause,
     Shifted,
     Way,
-    by_anyio_deadline,
     by_anyio_scope,
     by_cancel,
-    by_failing_sibling,
     comes_true,
     count_moments,
     gist,
@@ -39,7 +37,7 @@ from tests.proof.processes import on_each_journal
 from vidgen_async import Client, NotSentError, UncertainCreateError
 from vidgen_async.journal.opening import journal_from
 from vidgen_async.sandbox import Fault, Sandbox
-from vidgen_async.service.request_body import create_body
+from vidgen_async.service.endpoints import create_body
 from vidgen_async.types.http import Timeouts
 from vidgen_async.types.orders import Order, OrderRef, OrderState, idempotency_key
 from vidgen_async.types.resources import Receipt, VideoRequest
@@ -192,13 +190,11 @@ async def outcome_of(case: Case, way: Way, scene: Scene, moment: int, another: C
 
 
 #: At which moments each call is cancelled in each way: the first one, and how many are between two. ``task.cancel()``
-#: comes at every moment of a create, whose worker the other calls share, and of an adoption, which has none. The other
-#: ways cancel the same caller; only an adoption and a generate have something of their own to do then.
+#: comes at every moment of a create, whose worker the other calls share, and of an adoption, which has none. A scope
+#: of anyio cancels the same caller; only an adoption and a generate have something of their own to do then.
 SAMPLES = {
     by_cancel: {create: (1, 1), resume: (2, 6), resend: (1, 3), adopt: (1, 1), generate: (1, 4)},
     by_anyio_scope: {create: (1, 5), adopt: (1, 3), generate: (2, 9)},
-    by_anyio_deadline: {create: (2, 5), adopt: (2, 3), generate: (5, 9)},
-    by_failing_sibling: {create: (3, 5), adopt: (3, 3), generate: (8, 9)},
 }
 
 

@@ -4,28 +4,20 @@ The sandbox counts, in its own time, what it receives over a network with random
 """
 
 import asyncio
-import json
 import random
-import sys
 import time
-from asyncio.subprocess import PIPE, Process
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import aiohttp
-import psycopg
 import pytest
 from yarl import URL
 
-from tests.journal.conftest import postgres
-from tests.proof.processes import ROOT, TOO_LONG
+from tests.proof.processes import TOO_LONG, Processes, Worker, on_each_journal
 from vidgen_async.sandbox import ReceivedCreate, ReceivedRequest, Sandbox
 from vidgen_async.types.limits import SLOT_MARGIN
-
-__all__ = ["postgres"]
 
 #: The service's window, in seconds of its own time.
 WINDOW = 60.0
@@ -62,46 +54,18 @@ async def slow_network(port: int) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/openapi/v1"
 
 
-class Hosts:
-    """Workers that share a journal, each on a host of its own. They end when the test ends."""
-
-    def __init__(self, stack: AsyncExitStack, journal: str) -> None:
-        self._stack = stack
-        self._journal = journal
-        self._clocks = CLOCKS if journal.startswith("postgresql:") else (0.0,) * len(CLOCKS)
-
-    async def start(self, **options: Any) -> list[Process]:
-        """One worker for each clock, ready to begin."""
-        return await asyncio.gather(
-            *(self._start({"name": f"host {n}", "ahead": ahead} | options) for n, ahead in enumerate(self._clocks))
-        )
-
-    async def _start(self, options: dict[str, Any]) -> Process:
-        command = (sys.executable, "-W", "error", "-m", "tests.proof.host")
-        host = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, cwd=ROOT)
-        self._stack.push_async_callback(end, host)
-        host.stdin.write(json.dumps({"journal": self._journal} | options).encode() + b"\n")
-        async with asyncio.timeout(TOO_LONG):
-            assert await host.stdout.readline() == b"ready\n"
-        return host
-
-
-async def end(host: Process) -> None:
-    if host.returncode is None:
-        host.kill()
-    await host.communicate()
-
-
-def begin(host: Process, *, lanes: int, orders: int) -> None:
-    """Let a worker create so many videos on each of so many lanes."""
-    host.stdin.write(json.dumps([lanes, orders]).encode() + b"\n")
-
-
-async def output_of(host: Process) -> bytes:
-    """What a worker writes until it has ended."""
-    async with asyncio.timeout(TOO_LONG):
-        output, _ = await host.communicate()
-    return output
+async def start_hosts(processes: Processes, shapes: list[tuple[int, int]], **options: Any) -> list[Worker]:
+    """A worker for each clock, ready to create so many videos on each of so many lanes. A file is on one host."""
+    is_file = processes.journal.startswith("sqlite:")
+    hosts = []
+    for n, (ahead, (lanes, orders)) in enumerate(zip(CLOCKS, shapes, strict=True)):
+        steps = [[["create", f"{n}-{lane}-{order}", f"host {n}"] for order in range(orders)] for lane in range(lanes)]
+        clock = {"ahead": 0.0 if is_file else ahead, "on_host": True}
+        hosts.append(await processes.start(*steps, together=True, **clock, **options))
+    for host in hosts:
+        assert await host.next() == {"ready": True}
+        host.told.clear()
+    return hosts
 
 
 @pytest.fixture
@@ -110,25 +74,15 @@ async def stack() -> AsyncIterator[AsyncExitStack]:
         yield stack
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def hosts(request: pytest.FixtureRequest, stack: AsyncExitStack, tmp_path: Path) -> Hosts:
-    """No worker yet, and an empty journal for them."""
-    if request.param == "sqlite":
-        return Hosts(stack, str(tmp_path / "orders.db"))
-    dsn = request.getfixturevalue("postgres")
-    with psycopg.connect(dsn, autocommit=True) as database:
-        database.execute("DROP SCHEMA IF EXISTS vidgen CASCADE")
-    return Hosts(stack, dsn)
-
-
-async def test_four_hosts_use_the_whole_limit_fairly_and_never_exceed_it(hosts, stack):
+@on_each_journal
+async def test_four_hosts_use_the_whole_limit_fairly_and_never_exceed_it(processes, stack):
     limit, speed, windows = 40, 4, 3
     service = await stack.enter_async_context(Sandbox(speed=speed, submission_limit=limit, balance=10**9))
     base_url = await stack.enter_async_context(slow_network(URL(service.base_url).port))
     pacing = {"limit": limit, "window": WINDOW / speed}
-    started = await hosts.start(key=service.api_key, base_url=base_url, pacing=pacing)
-    for host in started:
-        begin(host, lanes=12, orders=1000)
+    hosts = await start_hosts(processes, [(12, 30)] * 4, key=service.api_key, base_url=base_url, pacing=pacing)
+    for host in hosts:
+        host.go()
     creates: list[ReceivedCreate] = []
     async with asyncio.timeout(TOO_LONG):
         while len(creates) <= windows * limit:
@@ -138,7 +92,7 @@ async def test_four_hosts_use_the_whole_limit_fairly_and_never_exceed_it(hosts, 
 
     assert {create.status for create in creates} == {202}
     shares = Counter(create.body["prompt"] for create in creates)
-    assert len(shares) == len(started)
+    assert len(shares) == len(hosts)
     assert max(shares.values()) <= 2 * min(shares.values())
     # Each window begins a margin after the previous one. (In one of 60 seconds it is a six-hundredth.)
     shortest = windows * (pacing["window"] + SLOT_MARGIN.total_seconds())
@@ -146,7 +100,8 @@ async def test_four_hosts_use_the_whole_limit_fairly_and_never_exceed_it(hosts, 
     assert shortest / taken >= 0.95, shares
 
 
-async def test_no_host_sends_before_the_retry_after_of_a_429_that_another_program_caused(hosts, stack):
+@on_each_journal
+async def test_no_host_sends_before_the_retry_after_of_a_429_that_another_program_caused(processes, stack):
     limit, retry_after = 20, 2
     arrived_at: list[float] = []
     answered_at: list[float] = []
@@ -155,7 +110,8 @@ async def test_no_host_sends_before_the_retry_after_of_a_429_that_another_progra
         (answered_at if request.is_over else arrived_at).append(time.monotonic())
 
     service = await stack.enter_async_context(Sandbox(speed=0, submission_limit=limit, on_request=note))
-    first, *others = await hosts.start(key=service.api_key, base_url=service.base_url, pacing={"limit": limit})
+    options = {"key": service.api_key, "base_url": service.base_url, "pacing": {"limit": limit}}
+    first, *others = await start_hosts(processes, [(1, 1), *[(2, 2)] * 3], **options)
     # A program without the journal uses the account.
     headers = {"Authorization": f"Bearer {service.api_key}"}
     async with aiohttp.ClientSession(headers=headers) as session:
@@ -164,13 +120,13 @@ async def test_no_host_sends_before_the_retry_after_of_a_429_that_another_progra
             async with session.post(f"{service.base_url}/videos", json=body) as answer:
                 assert answer.status == 202
     service.clock.advance(WINDOW - retry_after)
-    begin(first, lanes=1, orders=1)
-    assert await output_of(first) == b"429\n"
+    first.go()
+    assert [word["error"] for word in await first.ended()] == ["RejectedRateLimitError"]
 
     service.clock.advance(WINDOW)  # from now on the service would accept creates
     for host in others:
-        begin(host, lanes=2, orders=2)
-    assert [await output_of(host) for host in others] == [b""] * 3
+        host.go()
+    assert [len([word["task"] for word in await host.ended()]) for host in others] == [4] * 3
 
     assert len(arrived_at) == len(service.creates) == limit + 1 + 3 * 4
     assert min(arrived_at[limit + 1 :]) >= answered_at[limit] + retry_after

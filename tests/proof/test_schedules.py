@@ -107,5 +107,5 @@ def test_the_same_seed_gives_the_same_schedule(scene):
     ("broken", "scene"), [(ExpectedAttemptIgnored, people_decide), (StatesIgnored, callers_come_and_go)]
 )
 def test_a_journal_that_lets_two_senders_send_is_detected(broken, scene):
-    plays = (play(seed, scene, broken) for seed in range(200))
+    plays = (play(seed, scene, broken) for seed in range(50, 250))  # of which an early one is such a schedule
     assert any(problem.startswith("I1") for one in plays for problem in problems(one))

@@ -29,7 +29,7 @@ import vidgen_async.pytest_plugin
 import vidgen_async.pytest_plugin.session_hooks
 import vidgen_async.redaction.secret_places
 import vidgen_async.service.validation
-from vidgen_async.cassette.ci_systems import VARIABLES as CI_VARIABLES
+from vidgen_async.cassette.transport_factory import CI_VARIABLES
 from vidgen_async.sandbox import Sandbox
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -71,24 +71,22 @@ def test_an_unknown_value_in_the_environment_fails_only_the_tests_that_use_it(pr
     assert "Traceback" not in ran.text
 
 
+ARGUMENTS = ("name", "mode", "exhausted", "prompts", "ignore", "secrets", "allow_unused")
+MARKER = "the marker vidgen_cassette"
+NAME = f"{MARKER} takes as 'name' a relative path of plain words, such as \"orders/one\""
 #: Arguments of the marker, and the message about each.
 WRONG = {
-    "nmae='one'": "has no argument 'nmae'; it has name, mode, exhausted, prompts, ignore, secrets, allow_unused",
-    "'one'": "takes arguments by name only, such as name=…; it was given ('one',)",
-    "name='../one'": "takes as 'name' a relative path of plain words, such as \"orders/one\", not '../one'",
-    "name=None": "takes as 'name' a relative path of plain words, such as \"orders/one\", not None",
-    "mode='once', secrets=['hush-hush']": "takes as 'mode' replay, record, append or auto, not 'once'",
-    "mode=None": "takes as 'mode' replay, record, append or auto, not None",
-    "exhausted='first'": "takes as 'exhausted' error or repeat-last, not 'first'",
-    "exhausted=[]": "takes as 'exhausted' error or repeat-last, not []",
-    "prompts='hide'": "takes as 'prompts' keep or pseudonym, not 'hide'",
-    "ignore='/prompt'": "takes as 'ignore' a list of JSON pointers, such as [\"/prompt\"], not '/prompt'",
-    "ignore=['prompt']": "takes as 'ignore' a list of JSON pointers, such as [\"/prompt\"], not ['prompt']",
-    "ignore=5": "takes as 'ignore' a list of JSON pointers, such as [\"/prompt\"], not 5",
-    "allow_unused=1": "takes as 'allow_unused' True or False, not 1",
-    "secrets='hush-hush'": "takes as 'secrets' a list of texts",
-    "secrets=['hush-hush', 1]": "takes as 'secrets' a list of texts",
-    "secrets=5": "takes as 'secrets' a list of texts",
+    "nmae='one'": f"{MARKER} has no argument 'nmae'; it has {', '.join(ARGUMENTS)}",
+    "'one'": f"{MARKER} takes arguments by name only, such as name=…; it was given ('one',)",
+    "name='../one'": f"{NAME}, not '../one'",
+    "name=None": f"{NAME}, not None",
+    "mode='once', secrets=['hush-hush']": "unknown cassette mode 'once': it is one of replay, record, append, auto",
+    "exhausted='first'": "Cassette(exhausted=…) is 'error' or 'repeat-last', not 'first'",
+    "prompts=[]": "Cassette(prompts=…) is 'keep' or 'pseudonym', not []",
+    "ignore=['prompt']": "Cassette(ignore=…) holds JSON pointers like '/prompt', not 'prompt'",
+    "ignore=5": "Cassette(ignore=…) holds JSON pointers like '/prompt', not 5",
+    "secrets=['hush-hush', 1]": "Cassette(secrets=…) holds texts",
+    "secrets=5": "Cassette(secrets=…) holds texts",
 }
 
 
@@ -107,7 +105,7 @@ def test_an_invalid_argument_of_the_marker_is_named_and_no_secret_is_shown(proje
     ran = project.pytest("--tb=line", "-rE")
 
     for number, message in enumerate(WRONG.values()):
-        assert f"test_shop.py::test_{number}: the marker vidgen_cassette {message}\n" in ran.text
+        assert f"test_shop.py::test_{number}: {message}\n" in ran.text
     assert ran.outcomes == {f"test_{number}": {"ERROR"} for number in range(len(WRONG))}
     assert "hush-hush" not in ran.text
 

@@ -156,10 +156,11 @@ def test_an_ordinary_word_may_be_a_password(name):
     [
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
         "AKIAIOSFODNN7EXAMPLE",
+        "sk-live-aB3dE5fG7hI9jK1lM3",
         "ghp_abcdefghijklmnopqrstuvwxyz0123",
         "vg1-abcdefghijklmnopqrstuvwxyz234567abcdefgh",
         "-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----",
-        "somebody@example.org",
+        "someone.or-other+1@mail.example.test",
     ],
 )
 def test_a_value_with_the_form_of_a_secret_is_hidden_in_any_place(secret):

@@ -259,7 +259,8 @@ INVALID: list[Body] = [
 
 
 @pytest.mark.rule("2.4 field", "2.4 rule", side="sdk")
-@pytest.mark.rule("2.4 field", "2.4 rule", side="sandbox")
+@pytest.mark.rule("1 bullet 4", "2.1 field code", "2.4 field", "2.4 rule", "2.4 unshown", side="sandbox")
+@pytest.mark.slow
 @pytest.mark.parametrize(("bodies", "is_valid"), [(VALID, True), (INVALID, False)], ids=["valid", "invalid"])
 async def test_the_sdk_and_the_sandbox_agree_about_every_body(session, bodies, is_valid):
     wrong = []

@@ -6,7 +6,7 @@ import base64
 import aiohttp
 import pytest
 
-from tests.rules.catalog_snapshot import AUDIO, GOOD_FIELDS, IMAGE, PLACEHOLDERS, PRICES, RATIOS, SNAPSHOT, VIDEO
+from tests.rules.catalog_snapshot import AUDIO, IMAGE, PRICES, RATIOS, SNAPSHOT, VIDEO
 from tests.rules.conftest import make_short
 from tests.sandbox.conftest import Caller, picture
 from vidgen_async.sandbox import Fault, Sandbox
@@ -125,16 +125,6 @@ async def test_a_model_accepts_references_up_to_its_limit_in_any_form(service, a
         refused = [(await api.create(model=row.code, **images, **lists)).status for lists in beyond]
 
         assert (taken, refused) == ([202] * len(within), [400] * len(beyond)), row
-
-
-@pytest.mark.rule("2.4 field image_ids", side="sandbox")
-async def test_uploads_count_among_the_images(service, api):
-    ids = [(await api.upload(picture())).json["image_id"]] * 4
-    h3 = {"model": "vendorh3", "image_urls": [IMAGE] * 2, "reference_images": [{"url": IMAGE}] * 2}
-
-    assert (await api.create(**h3, image_ids=ids)).status == 202
-    assert (await api.create(**h3, image_ids=[*ids, ids[0]])).status == 400
-    assert (await api.create(model="vendorh3", image_ids=ids[:1])).status == 202
 
 
 @pytest.mark.rule("2.1 unshown prices", "2.1 price", "2.1 note points", "4 endpoint GET /models", side="sandbox")
@@ -258,55 +248,6 @@ async def test_a_body_must_be_json_and_declare_it(api, path):
 
 # -- creates (2.4, 4.4) ------------------------------------------------------------------------------------------------
 
-BAD_FIELDS = {
-    "model": "an upstream model",
-    "prompt": "",
-    "duration": 14,
-    "seconds": 14,
-    "aspect_ratio": "16:10",
-    "ratio": "2:1",
-    "resolution": "480p",
-    "mode": 5,
-    "attachments": [IMAGE],
-    "reference_images": [IMAGE],
-    "image_urls": [{"url": IMAGE}],
-    "image_ids": [5],
-    "reference_videos": [VIDEO],
-    "video_urls": [{"url": VIDEO}],
-    "reference_audios": [AUDIO],
-    "audio_urls": [{"url": AUDIO}],
-}
-
-
-@pytest.mark.rule(
-    "1 bullet 4",
-    "2.1 field code",
-    "2.4 field",
-    "2.4 unshown mode",
-    "2.4 unshown attachments",
-    "4.4 body request",
-    side="sandbox",
-)
-async def test_each_field_of_a_create_is_accepted_and_checked(service, api):
-    base = {"model": "sd2_480p_real", "prompt": "x"}
-    for name in (*GOOD_FIELDS, "image_ids"):
-        good = GOOD_FIELDS.get(name) or [(await api.upload(picture())).json["image_id"]]
-        taken = await api.create(**base | {name: good})
-        refused = await api.create(**base | {name: BAD_FIELDS[name]})
-
-        assert (taken.status, refused.status) == (202, 400), name
-        assert service.creates[-2].body[name] == good
-        assert service.tasks[taken.json["id"]].request[name] == good
-    assert len(service.tasks) == len(GOOD_FIELDS) + 1
-
-
-@pytest.mark.rule("2.4 field model", "2.4 field prompt", side="sandbox")
-@pytest.mark.parametrize("name", ["model", "prompt"])
-async def test_the_two_required_fields_are_required(api, name):
-    reply = await api.create(**{name: None})
-
-    assert (reply.status, reply.json["error"]["message"].partition(":")[0]) == (400, name)
-
 
 @pytest.mark.rule("2.4 field aspect_ratio", "2.4 field ratio", "9 bullet 4", side="sandbox")
 async def test_each_ratio_means_the_same_under_either_name(service, api):
@@ -343,42 +284,16 @@ async def test_an_upstream_field_is_refused_even_if_unknown_fields_are_accepted(
         assert (await api.create(**{name: [IMAGE]})).status == 400
 
 
-@pytest.mark.rule("2.4 rule 2", side="sandbox")
-@pytest.mark.parametrize("placeholder", PLACEHOLDERS, ids=str)
-async def test_placeholders_are_refused_and_nothing_is_charged(service, api, placeholder):
-    before = service.balance
-
-    assert (await api.create(model="sd2_480p_real", **placeholder)).status == 400
-    assert (service.tasks, service.balance) == ({}, before)
-
-
-@pytest.mark.rule("2.4 rule 2", side="sandbox")
-async def test_an_illustrative_token_opens_no_asset(service, api):
-    asset = (await api.upload(picture())).json
-    path = asset["url"].partition("?")[0]
-
-    reply = await api.create(image_urls=[f"{service.base_url.removesuffix('/openapi/v1')}{path}?token=your-token"])
-
-    assert (reply.status, reply.code) == (400, "REFERENCE_ASSET_EXPIRED")
-
-
-@pytest.mark.rule("1 bullet 1", "4.4 response 202", "4.4 unshown body", "4.5 path id", side="sandbox")
+@pytest.mark.rule(
+    "1 bullet 1", "4 endpoint POST /videos", "4.4 response 202", "4.4 unshown body", "4.5 path id", side="sandbox"
+)
 async def test_an_accepted_create_returns_the_id_for_later_queries(api):
     created = await api.create()
 
     found = await api.get(f"/videos/{created.json['id']}")
 
-    assert created.status == 202
+    assert (created.status, created.json["status"], created.json["task_id"]) == (202, "queued", created.json["id"])
     assert (found.status, found.json["id"]) == (200, created.json["id"])
-
-
-@pytest.mark.rule("8 bullet 1", side="sandbox")
-@pytest.mark.slow
-async def test_a_create_does_not_wait_for_earlier_tasks(service, api):
-    replies = [await api.create() for _ in range(100)]
-
-    assert {reply.status for reply in replies} == {202}
-    assert {task.status_at(service.clock.now()) for task in service.tasks.values()} == {"queued"}
 
 
 # -- tasks and videos (2.5, section 3, 4.5, 4.6, section 5) ------------------------------------------------------------
@@ -426,7 +341,7 @@ async def test_a_state_can_lag_and_is_correct_in_a_later_query(service, api):
     assert list(service.tasks) == [task_id]
 
 
-@pytest.mark.rule("2.5 note 7-days", "8 limit link", side="sandbox")
+@pytest.mark.rule("2.5 note 7-days", "4.5 note latest", "8 limit link", side="sandbox")
 async def test_a_signed_link_expires_after_7_days_and_its_task_and_video_do_not(service, api):
     make_short(service, "vendorh3")
     task_id = (await api.create(model="vendorh3")).json["id"]
@@ -487,11 +402,6 @@ async def test_nothing_is_pushed_and_nothing_can_be_subscribed_to(api):
         replies = [await api.get(path), await api.post(path, {"url": "https://mine.test/hook"})]
 
         assert {reply.status for reply in replies} <= {404, 405}, path
-
-
-@pytest.mark.rule("4 note base", "9 bullet 1", side="sandbox")
-async def test_the_base_url_carries_the_version_in_its_path(service):
-    assert service.base_url.endswith("/openapi/v1")
 
 
 @pytest.mark.rule("9 bullet 2", side="sandbox")

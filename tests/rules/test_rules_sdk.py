@@ -6,29 +6,19 @@ import json
 import pytest
 from yarl import URL
 
-from tests.rules.catalog_snapshot import AUDIO, GOOD_FIELDS, IMAGE, PLACEHOLDERS, PRICES, SNAPSHOT, VIDEO
+from tests.rules.catalog_snapshot import GOOD_FIELDS, IMAGE, PLACEHOLDERS, PRICES, SNAPSHOT
 from tests.rules.conftest import make_short
 from tests.sandbox.conftest import picture
 from vidgen_async import Client
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import (
-    AuthenticationError,
     BadRequestError,
-    EmptyReferenceAssetError,
-    GatewayError,
     InsufficientCreditsError,
-    InvalidReferenceImageError,
     InvalidRequestError,
-    NotFoundError,
-    NotReadyError,
-    RateLimitError,
     ReferenceAssetExpiredError,
     RejectedError,
-    ServiceError,
-    ServiceUnavailableError,
     TaskFailedError,
     UncertainCreateError,
-    UnsupportedReferenceURLError,
 )
 from vidgen_async.sandbox import CatalogEntry, Fault
 from vidgen_async.transports import BufferedResponse, FakeTransport
@@ -179,6 +169,7 @@ async def test_an_asset_of_73_hours_must_be_uploaded_again(client, service):
     "2.4 unshown mode",
     "2.4 unshown attachments",
     "4.4 body request",
+    "4.4 response 202",
     "9 bullet 4",
     side="sdk",
 )
@@ -199,56 +190,6 @@ async def test_each_field_of_a_create_reaches_the_service_under_its_name(client,
 async def test_internal_names_of_the_service_and_its_upstreams_are_not_fields(client, service, name):
     with pytest.raises(InvalidRequestError, match=name):
         await client.videos.create(**FIELDS, **{name: [1]})
-    assert service.creates == []
-
-
-@pytest.mark.rule("2.4 rule 1", side="sdk")
-@pytest.mark.parametrize("name", ["images", "audios"])
-async def test_upstream_field_names_are_refused_also_in_extra(client, service, name):
-    with pytest.raises(InvalidRequestError, match=f"{name}.*not a field of this service"):
-        await client.videos.create(**FIELDS, extra={name: [IMAGE]})
-    assert service.creates == []
-
-
-@pytest.mark.rule(
-    "2.4 field duration",
-    "2.4 field resolution",
-    "2.4 field image_urls",
-    "2.4 field reference_videos",
-    "2.4 field video_urls",
-    "2.4 field audio_urls",
-    "2.4 rule 4",
-    "8 limit model",
-    side="sdk",
-)
-@pytest.mark.parametrize(
-    "references",
-    [
-        {},
-        {"image_urls": [IMAGE] * 9},
-        {"image_urls": [IMAGE], "video_urls": [VIDEO]},
-        {"image_urls": [IMAGE], "reference_videos": [{"url": VIDEO}]},
-        {"image_urls": [IMAGE], "audio_urls": [AUDIO] * 4},
-        {"image_urls": [IMAGE], "resolution": "2K"},
-        {"image_urls": [IMAGE], "duration": 16},
-    ],
-    ids=str,
-)
-async def test_parameters_that_vendorh3_does_not_support_are_not_sent(client, service, references):
-    with pytest.raises(InvalidRequestError) as caught:
-        await client.videos.create(model="vendorh3", prompt="a boat", **references)
-
-    assert len(caught.value.problems) == 1
-    assert service.creates == []
-
-
-@pytest.mark.rule("2.4 rule 2", side="sdk")
-async def test_placeholders_are_not_sent(client, service):
-    for placeholder in PLACEHOLDERS:
-        with pytest.raises(InvalidRequestError) as caught:
-            await client.videos.create(model="sd2_480p_real", prompt="a boat", **placeholder)
-
-        assert caught.value.problems[0].startswith(next(iter(placeholder)))
     assert service.creates == []
 
 
@@ -275,7 +216,7 @@ async def test_every_order_has_a_key_of_8_to_100_characters_of_its_own(client, s
     assert len(set(keys)) == len(order_ids)
 
 
-@pytest.mark.rule("4.4 note one-key", side="sdk")
+@pytest.mark.rule("4.4 note one-key", "4.4 response 402", "7 error 402", side="sdk")
 async def test_an_order_that_is_sent_again_has_the_same_bytes_and_the_same_key(client, service):
     balance, service.balance = service.balance, 0
     with pytest.raises(InsufficientCreditsError):
@@ -342,6 +283,7 @@ async def test_each_endpoint_is_requested_as_described_with_the_api_key(client, 
         assert bodyless is ("Content-Length" not in request.headers and "Transfer-Encoding" not in request.headers)
         key = None if request.origin == "links" else f"Bearer {service.api_key}"
         assert request.headers.get("Authorization") == key
+        assert service.api_key not in request.path
     link = asked.pop("link")
     assert asked == {
         "models.list": ("GET", "/openapi/v1/models", None),
@@ -460,75 +402,6 @@ async def test_a_signed_link_is_returned_unchanged_and_renewed_by_a_later_query(
 
 
 # -- errors (section 7) ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.rule(
-    "7 error 400 other",
-    "7 error 401",
-    "7 error 402",
-    "7 error 404",
-    "7 error 409",
-    "7 error 429",
-    "7 error 503",
-    "7 error 502 504",
-    side="sdk",
-)
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [
-        (400, BadRequestError),
-        (401, AuthenticationError),
-        (402, InsufficientCreditsError),
-        (404, NotFoundError),
-        (409, NotReadyError),
-        (429, RateLimitError),
-        (502, GatewayError),
-        (503, ServiceUnavailableError),
-        (504, GatewayError),
-    ],
-)
-async def test_each_status_of_section_7_reaches_the_caller_as_its_error(service, status, kind):
-    service.faults.add("account.get", Fault.status(status), times=None)
-
-    async with Client(service.api_key, base_url=service.base_url, retry_reads_for=0) as client:
-        with pytest.raises(ServiceError) as caught:
-            await client.account.get()
-
-    assert type(caught.value) is kind
-    assert caught.value.status == status
-
-
-@pytest.mark.rule(
-    "4.3 note foreign",
-    "4.3 response 400",
-    "7 error 400 EMPTY_REFERENCE_ASSET",
-    "7 error 400 INVALID_REFERENCE_IMAGE",
-    "7 error 400 REFERENCE_ASSET_EXPIRED",
-    "7 error 400 UNSUPPORTED_REFERENCE_URL",
-    side="sdk",
-)
-@pytest.mark.parametrize(
-    ("code", "kind"),
-    [
-        ("EMPTY_REFERENCE_ASSET", EmptyReferenceAssetError),
-        ("INVALID_REFERENCE_IMAGE", InvalidReferenceImageError),
-        ("REFERENCE_ASSET_EXPIRED", ReferenceAssetExpiredError),
-        ("UNSUPPORTED_REFERENCE_URL", UnsupportedReferenceURLError),
-    ],
-)
-async def test_each_code_of_section_7_reaches_the_caller_as_its_error(client, service, code, kind):
-    fault = Fault.status(400, {"error": {"code": code, "message": "no"}})
-    service.faults.add("files.create", fault)
-    service.faults.add("videos.create", fault)
-
-    with pytest.raises(kind):
-        await client.files.upload(picture())
-    with pytest.raises(kind) as caught:
-        await client.videos.create(**FIELDS)
-
-    assert isinstance(caught.value, RejectedError)
-    assert [request.op for request in service.requests].count("files.create") == 1
-    assert len(service.creates) == 1
 
 
 @pytest.mark.rule("1 bullet 3", "3 state failed", "7 rule 2", side="sdk")

@@ -93,6 +93,7 @@ async def test_an_account_cannot_use_tasks_uploads_or_keys_of_another(service, a
     assert (await stranger.create(image_ids=[image_id])).code == "REFERENCE_ASSET_EXPIRED"
 
 
+@pytest.mark.rule("8 limit submissions", side="sandbox")
 async def test_each_account_has_its_own_submission_limit(session):
     async with Sandbox(submission_limit=1, speed=0, accounts={"ann": 100}) as sandbox:
         callers = [Caller(session, sandbox.base_url, account.api_key) for account in sandbox.accounts.values()]

@@ -7,84 +7,38 @@ import time
 import pytest
 
 from tests.sandbox.conftest import Caller, picture
-from vidgen_async.sandbox import Fault, Sandbox
+from vidgen_async.sandbox import Sandbox
 
 IMAGE = "https://pics.test/a.png"
 AUDIO = "https://sounds.test/a.mp3"
 VIDEO = "https://films.test/a.mp4"
 H3 = {"model": "vendorh3"}
-TIER_B = {"model": "tierb-video-345b30093bb2"}
 
 REFUSED = [
     ({"model": None}, "model: required"),
-    ({"model": 7}, "model: must be a string of"),
     ({"model": "no-such-model"}, "no model 'no-such-model'"),
-    ({"prompt": None}, "prompt: required"),
     ({"prompt": ""}, "prompt: must be a string of"),
-    ({"prompt": ["x"]}, "prompt: must be a string of"),
     ({"duration": 7}, "accepts only 1, 2, 5"),
     ({"duration": "5"}, "must be an integer"),
-    ({"duration": True}, "must be an integer"),
-    ({"duration": 5.5}, "must be an integer"),
-    ({"duration": 1e300}, "accepts only"),
-    ({"seconds": 99}, "accepts only"),
     ({"duration": 5, "seconds": 2}, "alias of duration"),
     ({"ratio": "16:10"}, "must be one of 9:16"),
-    ({"aspect_ratio": 1}, "must be one of 9:16"),
-    ({"ratio": "1:1", "aspect_ratio": "4:3"}, "alias of ratio"),
     ({"resolution": "1080p"}, "accepts only 720p"),
-    (H3 | {"resolution": "2K", "image_urls": [IMAGE]}, "accepts only 768p"),
     ({"mode": 3}, "mode: must be a string"),
     ({"attachments": ["x"]}, r"attachments\[0\]: must be an object, not \"x\""),
     ({"image_urls": IMAGE}, "image_urls: must be an array"),
-    ({"image_urls": ["/home/me/a.png"]}, r"image_urls\[0\]: must be a public"),
-    ({"image_urls": ["file:///a.png"]}, r"image_urls\[0\]: must be a public"),
-    ({"image_urls": ["http://[::"]}, r"image_urls\[0\]: must be a public"),
     ({"image_urls": [IMAGE, 5]}, r"image_urls\[1\]: must be a public"),
     ({"image_urls": ["https://cdn.example.com/a.png"]}, "and no placeholder"),
     ({"reference_images": [{"href": IMAGE}]}, r"reference_images\[0\]"),
     ({"image_ids": [""]}, r"image_ids\[0\]: must be a string of"),
     (H3, "needs at least 1 reference image"),
-    (H3 | {"image_urls": [IMAGE] * 8, "reference_images": [{"url": IMAGE}]}, "at most 8 reference images"),
     (H3 | {"image_urls": [IMAGE], "audio_urls": [AUDIO] * 4}, "at most 3 reference audios"),
     (H3 | {"image_urls": [IMAGE], "video_urls": [VIDEO]}, "takes no videos"),
-    (TIER_B | {"image_urls": [IMAGE] * 10}, "at most 9 reference images"),
-    (TIER_B | {"reference_audios": [{"url": AUDIO}]}, "takes no audios"),
     ({"images": [IMAGE]}, "upstream field name; use image_urls"),
-    ({"audios": [AUDIO]}, "upstream field name; use audio_urls"),
     ({"promt": "x"}, '"promt": there is no such field; there are: model'),
 ]
-ACCEPTED = [
-    {"duration": 5},
-    {"seconds": 5},
-    {"duration": 2, "seconds": 2},
-    {"duration": 5.0},
-    {"duration": 2, "seconds": 2.0},
-    {"image_urls": ["HTTPS://pics.test/a.png"]},
-    {"ratio": "9:16"},
-    {"aspect_ratio": "3:4"},
-    {"resolution": "720p"},
-    {"mode": "any", "attachments": [{}]},
-    {"image_urls": [IMAGE] * 40, "video_urls": [VIDEO], "audio_urls": [AUDIO]},
-    H3 | {"image_urls": [IMAGE], "duration": 15, "resolution": "768p", "audio_urls": [AUDIO] * 3},
-    H3 | {"reference_images": [{"url": IMAGE}]},
-    TIER_B | {"duration": 30},
-]
 
 
-@pytest.mark.rule(
-    "2.1 price vendorh3",
-    "2.4 field resolution",
-    "2.4 field image_urls",
-    "2.4 field video_urls",
-    "2.4 field reference_audios",
-    "2.4 field audio_urls",
-    "2.4 rule 3",
-    "2.4 rule 4",
-    "4.4 response 400",
-    "7 error 400 other",
-    side="sandbox",
-)
+@pytest.mark.rule("2.4 rule 3", "4.4 body request", "4.4 response 400", "7 error 400 other", side="sandbox")
 async def test_an_invalid_body_is_refused_and_nothing_is_charged(service, api):
     before = service.balance
 
@@ -95,68 +49,6 @@ async def test_an_invalid_body_is_refused_and_nothing_is_charged(service, api):
         assert service.creates[-1].status == 400, changes
         assert re.search(message, reply.json["error"]["message"]), changes
         assert (service.tasks, service.balance) == ({}, before), changes
-
-
-@pytest.mark.rule(
-    "2.1 field maxReferenceImages",
-    "2.1 field maxReferenceAudios",
-    "2.1 field maxReferenceVideos",
-    "2.4 field mode",
-    "2.4 field attachments",
-    side="sandbox",
-)
-async def test_a_valid_body_is_accepted(service, api):
-    for n, changes in enumerate(ACCEPTED):
-        reply = await api.create(**changes)
-
-        assert reply.status == 202, changes
-        assert list(service.tasks)[n:] == [reply.json["id"]], changes
-
-
-@pytest.mark.rule("5 item 3", side="sandbox")
-@pytest.mark.parametrize(
-    ("data", "content_type"),
-    [(b"{", "application/json"), (b"[]", "application/json"), (b"", "application/json"), (b"{}", "text/plain")],
-)
-async def test_a_body_that_is_not_a_json_object_sent_as_json_is_refused(api, data, content_type):
-    reply = await api.send("POST", "/videos", data=data, headers={"Content-Type": content_type})
-
-    assert reply.status == 400
-
-
-async def test_unknown_fields_are_accepted_with_allow_unknown_fields(session):
-    async with Sandbox(allow_unknown_fields=True) as service:
-        headers = {"Authorization": f"Bearer {service.api_key}"}
-        body = {"model": "gen-2.0", "prompt": "x", "style": "noir"}
-        async with session.post(f"{service.base_url}/videos", json=body, headers=headers) as answer:
-            assert answer.status == 202
-
-        (task,) = service.tasks.values()
-        assert task.request["style"] == "noir"
-
-
-@pytest.mark.rule("1 bullet 3", "2.5 field points", "4 endpoint POST /videos", side="sandbox")
-async def test_a_created_task_is_queued_and_charged_by_the_callers_price(service, api):
-    before = service.balance
-
-    created = (await api.create(**H3, image_urls=[IMAGE])).json
-
-    assert created["id"] == created["task_id"]
-    assert (created["status"], created["points"]) == ("queued", 15)
-    assert (service.ledger[-1].kind, service.ledger[-1].points, service.ledger[-1].task_id) == (
-        "charge",
-        -15,
-        created["id"],
-    )
-    assert service.balance == before - 15
-
-
-@pytest.mark.rule("4.4 response 503", side="sandbox")
-@pytest.mark.parametrize("code", ["gen-2.5", "promo_gen25_discount_720p"])
-async def test_a_model_that_is_not_usable_is_503(api, code):
-    reply = await api.create(model=code)
-
-    assert (reply.status, reply.code) == (503, "MODEL_UNAVAILABLE")
 
 
 @pytest.mark.rule("4.4 response 402", "7 error 402", side="sandbox")
@@ -203,7 +95,7 @@ async def test_a_signed_link_to_another_host_expires_in_real_time_although_the_s
     assert (await api.create(image_urls=[link])).status == 202
 
 
-@pytest.mark.rule("4.4 response 429", "7 error 429", "8 limit submissions", side="sandbox")
+@pytest.mark.rule("4.4 response 429", "7 error 429", "8 limit submissions", "8 bullet 1", side="sandbox")
 @pytest.mark.slow
 async def test_submission_101_within_a_minute_is_429_with_retry_after(service, api):
     first = [(await api.create()).status for _ in range(60)]
@@ -218,22 +110,11 @@ async def test_submission_101_within_a_minute_is_429_with_retry_after(service, a
     assert (await api.create("order-1187")).status == 202
 
 
-@pytest.mark.rule("8 limit submissions", side="sandbox")
-async def test_each_user_has_its_own_submission_limit(session):
-    async with Sandbox(speed=0, submission_limit=3) as service:
-        api, stranger = (
-            Caller(session, service.base_url, key) for key in (service.api_key, service.add_account().api_key)
-        )
-        statuses = [(await api.create()).status for _ in range(4)]
-
-        assert (statuses, (await stranger.create()).status) == ([202, 202, 202, 429], 202)
-
-
 async def test_a_submission_limit_of_0_refuses_every_create(session):
     async with Sandbox(submission_limit=0) as service:
-        headers = {"Authorization": f"Bearer {service.api_key}"}
-        async with session.post(f"{service.base_url}/videos", json={}, headers=headers) as answer:
-            assert (answer.status, answer.headers["Retry-After"]) == (429, "1")
+        reply = await Caller(session, service.base_url, service.api_key).create()
+
+    assert (reply.status, reply.headers["retry-after"]) == (429, "1")
 
 
 @pytest.mark.rule("4.4 note one-key", side="sandbox")
@@ -280,12 +161,6 @@ async def test_a_field_and_its_alias_are_the_same_request(service, api, first, s
     assert (replies[1].json.get("id") == replies[0].json["id"]) is (status == 202)
 
 
-async def test_each_account_has_its_own_keys(service, api, stranger):
-    mine, theirs = await api.create("order-1187"), await stranger.create("order-1187")
-
-    assert mine.json["id"] != theirs.json["id"]
-
-
 @pytest.mark.rule("4.4 header Idempotency-Key", side="sandbox")
 async def test_without_a_key_every_create_creates_a_task(service, api):
     await asyncio.gather(api.create(), api.create())
@@ -302,15 +177,9 @@ async def test_concurrent_creates_with_one_key_create_one_task(service, api):
 
 
 @pytest.mark.rule("4.4 header Idempotency-Key", "8 limit key-length", side="sandbox")
-@pytest.mark.parametrize("length", [0, 7, 101])
-async def test_a_key_that_is_too_short_or_too_long_is_400(api, length):
-    assert (await api.create("k" * length)).status == 400
-
-
-@pytest.mark.rule("4.4 header Idempotency-Key", "8 limit key-length", side="sandbox")
-@pytest.mark.parametrize("length", [8, 100])
-async def test_a_key_of_8_to_100_characters_is_accepted(api, length):
-    assert (await api.create("k" * length)).status == 202
+@pytest.mark.parametrize(("length", "status"), [(0, 400), (7, 400), (8, 202), (100, 202), (101, 400)])
+async def test_a_key_has_8_to_100_characters(api, length, status):
+    assert (await api.create("k" * length)).status == status
 
 
 async def test_a_refused_create_does_not_use_its_key(service, api):
@@ -323,15 +192,3 @@ async def test_a_refused_create_does_not_use_its_key(service, api):
 
     assert refused == [503, 402, 400]
     assert (await api.create("order-1187")).status == 202
-
-
-async def test_the_log_of_creates_has_requests_and_answers(service, api):
-    await api.create("order-1187", prompt="Ünïcode ⛵")
-    service.faults.add("videos.create", Fault.status(503))
-    await api.create()
-
-    first, second = service.creates
-    assert (first.n, first.idempotency_key, first.body["prompt"]) == (1, "order-1187", "Ünïcode ⛵")
-    assert (first.body_arrived, first.status, first.fault, first.received_at) == (True, 202, None, service.clock.now())
-    assert len(first.sha256) == 64
-    assert (second.n, second.status, second.task_id, second.fault) == (2, 503, None, "status 503")

@@ -190,31 +190,19 @@ async def test_an_error_status_can_hide_a_task_that_was_created_and_charged(serv
 
 
 @pytest.mark.rule("7 error 502 504", side="sandbox")
-async def test_an_html_page_can_be_answered_instead_of_json(service, api):
-    service.faults.add("videos.create", Fault.html(502))
+async def test_a_page_a_redirect_or_a_body_that_is_not_json_can_be_answered(service, api):
+    for fault in (Fault.html(502), Fault.redirect("https://elsewhere.test/", 302), Fault.garble()):
+        service.faults.add("videos.create", fault)
 
-    reply = await api.create()
+    page, redirect, garbled = [await api.create() for _ in range(3)]
 
-    assert (reply.status, reply.headers["content-type"]) == (502, "text/html; charset=utf-8")
-    assert reply.body.startswith(b"<!doctype html>")
-
-
-async def test_a_redirect_can_be_answered_and_nothing_is_created(service, api):
-    service.faults.add("videos.create", Fault.redirect("https://elsewhere.test/", 302))
-
-    reply = await api.create()
-
-    assert (reply.status, reply.headers["location"], service.tasks) == (302, "https://elsewhere.test/", {})
-
-
-async def test_a_success_can_have_a_body_that_is_not_json(service, api):
-    service.faults.add("videos.create", Fault.garble())
-
-    reply = await api.create()
-
+    assert (page.status, page.headers["content-type"]) == (502, "text/html; charset=utf-8")
+    assert page.body.startswith(b"<!doctype html>")
+    assert (redirect.status, redirect.headers["location"]) == (302, "https://elsewhere.test/")
+    assert (garbled.status, garbled.headers["content-type"]) == (202, "application/json; charset=utf-8")
     with pytest.raises(ValueError, match="decode"):
-        json.loads(reply.body)
-    assert (reply.status, reply.headers["content-type"]) == (202, "application/json; charset=utf-8")
+        json.loads(garbled.body)
+    assert len(service.tasks) == 2, "by default a redirect makes none"
 
 
 @pytest.mark.parametrize("made", [True, False])

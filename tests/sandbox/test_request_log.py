@@ -51,6 +51,7 @@ async def test_a_request_without_an_answer_has_no_request_id(service, session, a
     (request,) = (await read_log())["requests"]
 
     assert (request["status"], request["request_id"], request["is_over"]) == (None, None, True)
+    assert (request["fault"], request["has_key"]) == ("close before body", True)
 
 
 async def test_the_requests_of_one_task_have_its_id(api, read_log):

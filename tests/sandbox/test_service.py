@@ -10,7 +10,7 @@ import pytest
 
 import vidgen_async.sandbox as package
 from tests.sandbox.conftest import Caller
-from vidgen_async.sandbox import CatalogEntry, Fault, Sandbox, SandboxClock
+from vidgen_async.sandbox import Fault, Sandbox, SandboxClock
 
 ENDPOINTS = [
     ("GET", "/models"),
@@ -20,13 +20,6 @@ ENDPOINTS = [
     ("GET", "/videos/task_1"),
     ("GET", "/videos/task_1/content"),
 ]
-WITH_LIMITS = {
-    "tierb-video-345b30093bb2": ([15, 30], ["720p"], (9, 0, 0)),
-    "vendorh3": (list(range(5, 16)), ["768p"], (8, 3, 0)),
-    "sd2_480p_real": ([15], ["720p"], (9, 3, 3)),
-    "sd_2_5_once_720p": ([30], ["720p"], (30, 10, 10)),
-    "alt-sd2.5": ([30], ["720p"], (30, 3, 0)),
-}
 
 
 @pytest.mark.rule("4 note key", "4.6 response 401", "4.6 note key", "5 item 1", "7 error 401", side="sandbox")
@@ -50,56 +43,6 @@ async def test_a_key_in_the_url_is_not_accepted(api):
     reply = await api.get(f"/models?api_key={api.key}&Authorization=Bearer%20{api.key}", bare=True)
 
     assert reply.status == 401
-
-
-async def test_the_catalog_is_the_snapshot_and_unknown_fields_are_absent(api):
-    entries = {entry["code"]: entry for entry in (await api.get("/models")).json["models"]}
-
-    assert len(entries) == 10
-    for code, (durations, resolutions, limits) in WITH_LIMITS.items():
-        entry = entries[code]
-        found = [entry[f"maxReference{kind}"] for kind in ("Images", "Audios", "Videos")]
-        assert (entry["durations"], entry["resolutions"], tuple(found)) == (durations, resolutions, limits)
-    for code in entries.keys() - WITH_LIMITS.keys():
-        assert not [name for name in entries[code] if name.startswith("max")]
-
-
-async def test_five_models_are_not_enabled_and_one_of_them_is_withdrawn_without_maintenance(api):
-    entries = (await api.get("/models")).json["models"]
-
-    off = {entry["code"]: entry["maintenance"] for entry in entries if not entry["enabled"]}
-    assert off == {
-        "gen-2.5": True,
-        "gen-2.5-special": True,
-        "gen-2.5-workflow": True,
-        "promo_gen25_discount_720p": False,
-        "alt-sd2.5": True,
-    }
-
-
-@pytest.mark.rule("2.1 note new", "9 bullet 3", side="sandbox")
-async def test_models_appear_and_change_while_the_service_runs(service, api):
-    service.add_model(CatalogEntry(code="new-1", name="New", durations=(3,)))
-    service.change_model("new-1", maintenance=True)
-
-    entries = {entry["code"]: entry for entry in (await api.get("/models")).json["models"]}
-
-    assert entries["new-1"]["maintenance"] is True
-
-
-@pytest.mark.rule(
-    "2.2 note balance",
-    "2.2 unshown fields",
-    "4 endpoint GET /account",
-    "4.2 request none",
-    "4.2 response 200",
-    side="sandbox",
-)
-async def test_the_account_shows_the_balance_which_can_be_set(service, api):
-    service.balance = 7
-
-    assert (await api.get("/account")).json["credits"] == 7
-    assert [entry.kind for entry in service.ledger] == ["opening", "adjustment"]
 
 
 @pytest.mark.rule("7 error 404", side="sandbox")
@@ -134,19 +77,6 @@ async def test_errors_have_a_code_and_a_message_and_every_answer_a_request_id(ap
 async def test_the_key_is_recognisable_as_a_sandbox_key_and_not_in_any_repr(service):
     assert service.api_key.startswith("sandbox-key-")
     assert service.api_key not in repr(service.accounts.values())
-
-
-async def test_all_requests_are_logged_with_their_origin_and_whether_they_had_a_key(service, api):
-    await api.get("/models?x=%2F")
-    await api.get(f"{service.links_url}/v/nothing.mp4", bare=True)
-
-    logged = [
-        (request.origin, request.op, request.method, request.path, request.has_key) for request in service.requests
-    ]
-    assert logged == [
-        ("service", "models.list", "GET", "/openapi/v1/models?x=%2F", True),
-        ("links", "link", "GET", "/v/nothing.mp4", False),
-    ]
 
 
 async def test_on_request_is_called_when_a_request_arrives_and_when_it_is_over(session):
@@ -219,14 +149,6 @@ async def test_closing_while_connections_arrive_leaves_nothing_open():
             end[1].close()
 
 
-async def test_an_address_in_use_is_an_os_error_and_leaves_nothing_open(service):
-    port_in_use = int(service.base_url.split(":")[2].split("/")[0])
-
-    with pytest.raises(OSError, match="in use"):
-        async with Sandbox(port=port_in_use):
-            pytest.fail("it cannot listen there")
-
-
 @pytest.mark.rule("8 bullet 3", side="sandbox")
 async def test_many_concurrent_reads_are_answered(service, api):
     replies = await asyncio.gather(*(api.get("/account") for _ in range(120)))
@@ -248,10 +170,6 @@ async def test_time_runs_at_its_speed_can_be_advanced_and_never_runs_backwards()
     clock.speed = 10_000
     await clock.sleep(20)
     assert clock.now() >= 1080
-    with pytest.raises(ValueError, match="seconds must be 0 or more"):
-        clock.advance(-1)
-    with pytest.raises(ValueError, match="speed"):
-        SandboxClock(speed=-1)
     with pytest.raises(ValueError, match="speed"):
         clock.speed = float("nan")
 

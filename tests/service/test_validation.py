@@ -18,52 +18,18 @@ def found(**fields) -> tuple[str, ...]:
     return tuple(problems_of(request, SERVICE, NOW, found=problems))
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {},
-        {"duration": 8},
-        {"duration": 8, "seconds": 8},
-        {"ratio": "9:16", "aspect_ratio": "9:16"},
-        {"image_urls": ["https://pics.net/a.png"]},
-        {"reference_images": [{"url": "https://pics.net/a.png", "role": "first"}]},
-        {"prompt": " "},
-        {"prompt": "\n"},
-        {"mode": ""},
-        {"duration": 8.0},
-        {"image_ids": ("img-1",), "attachments": [{"any": 1}], "mode": "fast", "extra": {"seed": 7}},
-    ],
-)
-def test_a_good_request_has_no_problems(fields):
-    assert found(**fields) == ()
-
-
 @pytest.mark.rule("2.4 field", "2.4 rule 3", "9 bullet 5", side="sdk")
 @pytest.mark.parametrize(
     ("fields", "named"),
     [
         ({"model": ""}, "model"),
-        ({"model": 3}, "model"),
         ({"prompt": ""}, "prompt"),
-        ({"prompt": None}, "prompt"),
-        ({"duration": 0}, "duration"),
-        ({"duration": "8"}, "duration"),
-        ({"duration": True}, "duration"),
-        ({"seconds": 8.5}, "seconds"),
         ({"duration": 8, "seconds": 9}, "seconds"),
         ({"ratio": "16/9"}, "ratio"),
         ({"ratio": "9:16", "aspect_ratio": "1:1"}, "aspect_ratio"),
-        ({"resolution": ""}, "resolution"),
-        ({"mode": 1}, "mode"),
-        ({"image_urls": "https://pics.net/a.png"}, "image_urls"),
-        ({"image_urls": ["hero.png"]}, "image_urls[0]"),
         ({"image_urls": ["https://a.net/1", "file:///etc/passwd"]}, "image_urls[1]"),
-        ({"image_urls": ["data:image/png;base64,AAAA"]}, "image_urls[0]"),
-        ({"video_urls": [7]}, "video_urls[0]"),
-        ({"audio_urls": ["http://"]}, "audio_urls[0]"),
         ({"audio_urls": ["https://][@/a.mp3"]}, "audio_urls[0]"),
         ({"reference_images": [{"uri": "x"}]}, "reference_images[0]"),
-        ({"reference_audios": ["https://a.net/1"]}, "reference_audios[0]"),
         ({"reference_videos": [{"url": "x"}]}, "reference_videos[0].url"),
         ({"image_ids": ["ok", ""]}, "image_ids[1]"),
         ({"attachments": ["x"]}, "attachments[0]"),
@@ -123,20 +89,6 @@ def test_a_whole_number_of_seconds_is_sent_as_an_integer(given, sent):
     assert type(request.duration) is type(sent)
 
 
-def test_all_problems_come_at_once():
-    assert len(found(prompt="", duration=-1, ratio="2:1", image_urls=["x", "y"])) == 5
-
-
-@pytest.mark.rule("2.4 field model", "2.4 field prompt", side="sdk")
-def test_missing_fields_are_named():
-    assert make_request((), {})[1] == ["model: required", "prompt: required"]
-
-
-def test_a_request_object_and_fields_do_not_mix():
-    request, problems = make_request((VideoRequest(model="m", prompt="p"),), {"duration": 5})
-    assert (request, problems) == (None, ["pass either a VideoRequest or its fields, not both: duration"])
-
-
 def test_a_request_shows_neither_its_prompt_nor_secrets_of_its_urls():
     request = VideoRequest(model="m", prompt="a secret plan", image_urls=["https://a.test/x?token=hush"])
     assert "secret plan" not in repr(request)
@@ -151,25 +103,8 @@ class TestReferences:
         "url",
         [
             "https://example.com/a.png",
-            "https://cdn.example.org/a.png",
-            "https://pictures.example/a.png",
-            "https://your-domain.com/a.png",
-            "https://via.placeholder.com/600",
             "https://pics.net/<file>.png",
-            "https://pics.net/{name}.png",
-            "https://pics.net/%3Cfile%3E.png",
             "https://pics.net/a.png?token=YOUR_TOKEN",
-            "https://pics.net/a.png?token=<token>",
-            "https://pics.net/a.png?sig=xxxx&exp=1",
-            "https://pics.net/path/to/your/image.jpg",
-            "https://pics.net/path/to/your_video.mp4?x=1",
-            "https://domain.com/a.png",
-            "https://www.domain.com/a.png",
-            "https://pics.net/api/reference-assets/asset-xxxxxxxx/content/a.png",
-            "https://pics.net/files/xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx.png",
-            "https://pics.net/a.png?id=asset_XXXXXXXX",
-            "https://pics.net/api/reference-assets/asset_id/content/file_name",
-            "https://pics.net/a.png?token=abc...",
             "https://pics.net/a.png?token=%24%7BTOKEN%7D",
         ],
     )
@@ -208,11 +143,6 @@ class TestReferences:
     def test_a_service_that_is_not_public_itself_may_reach_such_hosts(self, service):
         request = VideoRequest(model="m", prompt="p", image_urls=["http://nas.local/a.png"])
         assert problems_of(request, URL(service)) == []
-
-    @pytest.mark.rule("2.4 rule 2", side="sdk")
-    def test_a_placeholder_is_refused_by_every_service(self):
-        request = VideoRequest(model="m", prompt="p", image_urls=["https://example.com/a.png"])
-        assert len(problems_of(request, URL("http://127.0.0.1:8080"))) == 1
 
     @pytest.mark.rule("2.4 rule 3", side="sdk")
     @pytest.mark.parametrize(
@@ -255,45 +185,15 @@ class TestReferences:
         "url",
         [
             "https://pics.net/a.png?exp=1893456001&sig=s",
-            "https://bücher.de/ein%20boot.png?type=string&name=foo",
             "https://8.8.8.8/a.png",
-            "https://exampleshop.com/a.png",
             "https://cdn.mysite.com/a.png",
-            "https://www123.your-server.de/a.png",
-            "https://static.1.clients.your-server.de/a.png",
-            "https://cdn.yourserver.com/a.png",
-            "https://images.yoursite.com/a.png",
-            "https://pics.net/path/to/image.png",
-            "https://pics.net/path/to/my/files/a.png",
-            "https://pics.net/uploads/your-image.jpg",
-            "https://pics.net/your_reference_image.png",
-            "https://mydomain.com/a.png",
-            "https://cdn.some-domain.org/a.png",
-            "https://pics.net/your-photo.jpg",
-            "https://pics.net/shirt-xxxx.png",
-            "https://pics.net/%7Bfoo%7D.png",
-            "https://my-bucket.s3.amazonaws.com/uploads/my-photo.png",
             "https://0xbad.cafe/a.png",
-            "https://pics.net/%7B0F8FAD5B-D9CB-469F-A165-70867728950E%7D.png",
-            "https://pics.net/a%E2%80%A6b.png",
-            "https://pics.net/get?key=my-photo.png&id=sample-17&file_id=image_name",
+            "https://pics.net/%7Bfoo%7D.png",
             "https://pics.net/a.png?exp=1000000000",
-            "https://pics.net/path/to/summer/hero.png",
-            "https://pics.net/path/to/imagery-2026.png",
-            "https://pics.net/your-image-of-the-day.jpg",
-            "https://pics.net/images/your-story.png",
-            "https://subdomain.com/a.png",
-            "https://domain.company/a.png",
             "https://domainfactory.de/a.png",
-            "https://pics.net/xxx/a.png",
-            "https://pics.net/asset-3f9axxxx.png",
             "https://b.s3.amazonaws.com/a.png?X-Amz-Date=20290101T000000Z&X-Amz-Expires=36000000000000&X-Amz-Signature=s",
             "https://b.s3.amazonaws.com/a.png?X-Amz-Date=20291231T235900Z&X-Amz-Expires=3600&X-Amz-Signature=s",
-            "https://b.s3.amazonaws.com/a.png?X-Amz-Date=yesterday&X-Amz-Expires=x&X-Amz-Signature=s",
             "https://a.blob.core.windows.net/b/a.png?se=2031-01-01T00%3A00%3A00Z&sig=s",
-            "https://pics.net/a.png?se=2020-01-01",
-            "https://pics.net/a.png?expires=12&sig=s",
-            "https://pics.net/a.png?exp=100000000&sig=s",
             "https://cdn.mytest.io/latest/local/x.webp",
         ],
     )
@@ -305,26 +205,11 @@ class TestReferences:
         "value",
         [
             "<image_id>",
-            "your_image_id",
-            "xxxx",
-            "...",
-            "asset_id",
-            "example-id",
             "IMAGE-ID",
-            "asset-xxxxxxxx",
             "img_XXXX",
             "ref-img-xxx",
             "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx",
-            "${id}",
-            "{{image_id}}",
-            "$IMAGE_ID",
-            "%ID%",
-            "img_…",
-            "img_...",
-            "image_id_here",
             "my_image_id",
-            "null",
-            "undefined",
         ],
     )
     def test_an_illustrative_id_is_no_upload(self, value):

@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from tests.transports import raw_service as raw
 from tests.transports.raw_service import Certificate, raw_service
 from tests.transports.sending import SHORT, create, read, swallowed, until
 from vidgen_async.errors import ClientStateError, TransportClosedError, VidgenError
-from vidgen_async.transports.contract.harness import by_both_ways
 from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.types.http import BytesBody, Delivery, Phase
 
@@ -27,26 +25,6 @@ async def test_nothing_is_opened_before_the_first_send() -> None:
 
 def test_a_transport_can_be_made_without_an_event_loop() -> None:
     DirectTransport(max_connections=5, trust_env=True, proxy="http://127.0.0.1:1", ssl=False)
-
-
-@by_both_ways
-async def test_closing_ends_a_send_that_waits_for_its_dns_query(monkeypatch, op: str) -> None:
-    async def no_answer(*args: object, **options: object) -> None:
-        asked.set()
-        await asyncio.Event().wait()
-
-    asked = asyncio.Event()
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", no_answer)
-    transport = DirectTransport()
-    request = create(raw.RawService(80).url(host="service.test"), op=op)
-    sends = [asyncio.create_task(swallowed(transport, request)) for _ in range(3)]
-    await asked.wait()
-    started = time.monotonic()
-    await transport.aclose()
-    ends = await asyncio.gather(*sends, return_exceptions=True)
-
-    assert {type(end) for end in ends} == {TransportClosedError}
-    assert time.monotonic() - started < 0.5
 
 
 async def test_every_create_makes_its_own_dns_query(monkeypatch) -> None:
@@ -64,19 +42,6 @@ async def test_every_create_makes_its_own_dns_query(monkeypatch) -> None:
 
     await transport.aclose()
     assert (await asyncio.gather(*sends, return_exceptions=True))[1].delivery is Delivery.NOT_SENT
-
-
-async def test_a_caller_cancelled_while_the_transport_closes_stays_cancelled() -> None:
-    transport = DirectTransport()
-    async with raw_service(raw.hangs) as service:
-        sending = asyncio.create_task(swallowed(transport, create(service.url())))
-        await until(lambda: service.requests_begun == 1)
-        closing = asyncio.create_task(transport.aclose())
-        await asyncio.sleep(0)
-        sending.cancel()
-        await closing
-        with pytest.raises(asyncio.CancelledError):
-            await sending
 
 
 async def test_a_close_that_was_cancelled_can_be_repeated() -> None:

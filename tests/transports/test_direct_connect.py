@@ -145,6 +145,7 @@ async def test_closing_the_transport_ends_a_create_in_its_block(transport: Direc
         assert (caught.value.delivery, service.bytes_received) == (Delivery.NOT_SENT, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["is dropped", "is referenced", "is in a task that is destroyed"])
 async def test_a_block_that_is_never_left_sends_nothing_and_ends_with_the_transport(
     transport: DirectTransport, how: str, caplog: pytest.LogCaptureFixture
@@ -190,6 +191,7 @@ async def test_every_create_has_its_own_connection(transport: DirectTransport) -
     assert [b"Connection: close" in data for data in service.received] == [False, True, True, True, True]
 
 
+@pytest.mark.slow
 async def test_a_create_leaves_nothing_for_the_garbage_collector(transport: DirectTransport) -> None:
     async with raw_service(raw.answers) as service:
         gc.collect()

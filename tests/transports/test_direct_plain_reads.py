@@ -270,10 +270,11 @@ async def test_closing_ends_reads_in_each_phase(monkeypatch: pytest.MonkeyPatch)
         await service.quiet()
 
 
+@pytest.mark.parametrize("make", [read, create])
 @pytest.mark.parametrize("is_cancelled_first", [True, False])
-async def test_a_read_that_is_cancelled_while_the_transport_closes_stays_cancelled(transport, is_cancelled_first):
+async def test_a_send_that_is_cancelled_while_the_transport_closes_stays_cancelled(transport, is_cancelled_first, make):
     async with raw_service(raw.hangs) as service:
-        sending = asyncio.create_task(transport.send(read(service.url())))
+        sending = asyncio.create_task(swallowed(transport, make(service.url())))
         await until(lambda: service.requests_begun == 1)
         closing = asyncio.create_task(transport.aclose())
         if is_cancelled_first:

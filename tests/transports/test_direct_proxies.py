@@ -236,26 +236,13 @@ async def test_this_machine_is_always_reached_directly(host, monkeypatch):
             assert (await client.videos.get("task-1")).status == "queued"
 
 
-@pytest.mark.parametrize(
-    "value", ["socks5://127.0.0.1:1", "socks5h://u:pass-secret@p:1", "socks4://p", "ftp://p", "http://"]
-)
-@pytest.mark.parametrize("variable", ["ALL_PROXY", "HTTPS_PROXY", "https_proxy", "VIDGEN_PROXY"])
-def test_a_proxy_that_cannot_be_spoken_to_is_an_error_when_the_client_is_made(variable, value, monkeypatch):
-    monkeypatch.setenv(variable, value)
-    with pytest.raises(ConfigurationError, match=variable) as caught:
+def test_an_unusable_variable_stops_no_client_that_does_not_use_it(monkeypatch):
+    monkeypatch.setenv("ALL_PROXY", "socks5h://u:pass-secret@p:1")
+    with pytest.raises(ConfigurationError, match=r"ALL_PROXY .*trust_env=False"):
         Client("key", base_url=SERVICE)
-    assert "secret" not in str(caught.value)
-    if variable != "VIDGEN_PROXY":
-        assert "trust_env=False" in str(caught.value)
-        Client("key", base_url=SERVICE, trust_env=False)
-        Client("key", base_url="http://127.0.0.1:8080/openapi/v1")
-        monkeypatch.setenv("NO_PROXY", "service.test")
-        Client("key", base_url=SERVICE)
-
-
-def test_a_proxy_of_the_client_that_cannot_be_used_is_named():
-    with pytest.raises(ConfigurationError, match=r"^proxy must begin with http"):
-        Client("key", base_url=SERVICE, proxy="socks5://p:1")
+    Client("key", base_url=SERVICE, trust_env=False)
+    monkeypatch.setenv("NO_PROXY", "service.test")
+    Client("key", base_url=SERVICE)
     with pytest.raises(ConfigurationError, match="give it to the DirectTransport"):
         Client("key", base_url=SERVICE, proxy="http://p:1", transport=DirectTransport())
 

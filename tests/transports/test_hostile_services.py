@@ -1,24 +1,21 @@
 """Reads from a service that keeps to HTTP loosely or not at all: the same results without a session and with one."""
 
 import asyncio
-import gzip
 
 import pytest
 from attrs import evolve
 
 from tests.transports import raw_service as raw
 from tests.transports.raw_service import OK, Certificate, Connection, raw_service
-from tests.transports.sending import LONG, SHORT, SHORT_CONNECT, read, swallowed, until
+from tests.transports.sending import LONG, SHORT, read, swallowed, until
 from vidgen_async.errors import (
     BodyError,
-    ConnectError,
     ConnectionLostError,
     ProtocolError,
     ResponseTimeoutError,
     TransportError,
 )
 from vidgen_async.transports.direct.transport import DirectTransport
-from vidgen_async.types.http import Timeouts
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("each_path")]
 
@@ -61,7 +58,6 @@ def serve(behaviour: raw.Behaviour, tls: Certificate | None):
 
 # -- responses that are read, and how many connections two of them take ------------------------------------------------
 
-GZIPPED = gzip.compress(b'{"id":"x"}' * 100)
 ACCEPTED = {
     "interim responses": (
         answering(head(status="HTTP/1.1 103 Early Hints") + head(status="HTTP/1.1 100 Continue") + OK),
@@ -82,15 +78,6 @@ ACCEPTED = {
         b"abcde",
         1,
     ),
-    "gzip": (
-        answering(head("Content-Encoding: gzip", f"Content-Length: {len(GZIPPED)}") + GZIPPED),
-        b'{"id":"x"}' * 100,
-        1,
-    ),
-    "no body": (answering(head(status="HTTP/1.1 204 No Content")), b"", 1),
-    "not modified, with a length": (answering(head("Content-Length: 9", status="HTTP/1.1 304 Not Modified")), b"", 1),
-    "an empty body": (answering(head("Content-Length: 0")), b"", 1),
-    "a second response": (answering(OK + OK), b"ok", 2),
     "a line end after the response": (answering(OK + b"\r\n"), b"ok", 1),
     "a header of 60 kB": (answering(OK.replace(b"\r\n\r\n", b"\r\nX: " + b"x" * 60_000 + b"\r\n\r\n")), b"ok", 1),
 }
@@ -107,11 +94,6 @@ async def test_it_is_read(transport: DirectTransport, tls, behaviour, body: byte
 # -- responses that are errors -----------------------------------------------------------------------------------------
 
 REFUSED = {
-    "a length and chunks": (
-        answering(head("Content-Length: 3", "Transfer-Encoding: chunked") + b"3\r\nabc\r\n0\r\n\r\n"),
-        ProtocolError,
-    ),
-    "two lengths": (answering(head("Content-Length: 3", "Content-Length: 5") + b"abcde"), ProtocolError),
     "no HTTP": (answering(b"SSH-2.0-x\r\n\r\n"), ProtocolError),
     "a header of 2 MB": (answering(head("X: " + "x" * 2_000_000)), ProtocolError),
     "a body that is cut": (raw.responds(head("Content-Length: 10") + b"abc"), BodyError),
@@ -145,25 +127,6 @@ async def test_another_protocol_is_not_read_as_a_body(transport: DirectTransport
 # -- time limits -------------------------------------------------------------------------------------------------------
 
 
-async def endless(connection: Connection, first: bytes) -> None:
-    """A little more every few milliseconds."""
-    await connection.request()
-    await connection.answer(first)
-    while True:
-        await asyncio.sleep(0.02)
-        await connection.answer(b"x")
-
-
-SLOW = Timeouts(connect=5, read=5, answer=0.15)
-
-
-async def test_silence_ends_with_the_read_timeout(transport: DirectTransport, tls) -> None:
-    async with serve(raw.hangs, tls) as service:
-        with pytest.raises(ResponseTimeoutError, match="no response"):
-            await swallowed(transport, read(service.url(), timeouts=SHORT))
-        await service.quiet()
-
-
 async def test_a_shorter_limit_holds_on_a_connection_that_had_a_longer_one(transport: DirectTransport, tls) -> None:
     async def once(connection: Connection) -> None:
         await connection.request()
@@ -177,48 +140,6 @@ async def test_a_shorter_limit_holds_on_a_connection_that_had_a_longer_one(trans
             async with asyncio.timeout(LONG.read / 2):
                 await swallowed(transport, evolve(request, timeouts=SHORT))
         assert len(service.connections) == 1
-
-
-@pytest.mark.parametrize(
-    "begun",
-    [head("Content-Length: 10") + b"abc", head("Transfer-Encoding: chunked") + b"5\r\nabc"],
-    ids=["with a length", "in chunks"],
-)
-async def test_a_body_that_stops_ends_with_the_read_timeout(transport, tls, begun: bytes) -> None:
-    async with serve(raw.responds_and_hangs(begun), tls) as service:
-        with pytest.raises(BodyError, match="sent no more of the body"):
-            await swallowed(transport, read(service.url(), timeouts=SHORT))
-        await service.quiet()
-
-
-@pytest.mark.parametrize(
-    ("first", "kind"),
-    [
-        (b"HTTP/1.1 200 OK\r\nX: ", ResponseTimeoutError),
-        (head(status="HTTP/1.1 103 Early Hints") + b"HTTP/1.1 200 O", ResponseTimeoutError),
-        (head("Content-Length: 1000000"), BodyError),
-    ],
-    ids=["headers", "after an interim response", "body"],
-)
-async def test_an_endless_response_ends_with_the_limit_for_all_of_it(transport, tls, first: bytes, kind) -> None:
-    async with serve(lambda connection: endless(connection, first), tls) as service:
-        with pytest.raises(kind):
-            await swallowed(transport, read(service.url(), timeouts=SLOW))
-        await service.quiet()
-
-
-@pytest.mark.parametrize(("timeouts", "kind"), [(SHORT_CONNECT, ConnectError), (SLOW, ResponseTimeoutError)])
-async def test_waiting_for_a_connection_of_the_pool_ends_with_a_time_limit(transport, tls, timeouts, kind) -> None:
-    async with serve(raw.hangs, tls) as service:
-        busy = [asyncio.create_task(swallowed(transport, read(service.url()))) for _ in range(3)]
-        await until(lambda: service.requests_begun == 3)
-        with pytest.raises(kind):
-            await swallowed(transport, read(service.url(), timeouts=timeouts))
-        for sending in busy:
-            sending.cancel()
-        await asyncio.gather(*busy, return_exceptions=True)
-        await service.quiet()
-        assert service.requests_begun == 3
 
 
 async def test_a_malformed_chunk_ends_with_the_read_timeout_at_the_latest(transport: DirectTransport, tls) -> None:

@@ -5,7 +5,7 @@ from typing import get_args
 from tests.rules.catalog_snapshot import RATIOS
 from vidgen_async import VideoRequest, VideoTask
 from vidgen_async.cassette.settings import Mode, ModeName
-from vidgen_async.service.request_body import create_body
+from vidgen_async.service.endpoints import create_body
 from vidgen_async.types import OrderState, OrderStateName, Ratio, TaskStatus, TerminalStatus
 from vidgen_async.types.resources import ACTIVE_STATES, KNOWN_STATES, TERMINAL_STATES, GenerateStage
 

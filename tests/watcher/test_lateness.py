@@ -11,7 +11,7 @@ SOME = st.lists(st.floats(0.0, 20_000.0), min_size=1, max_size=100)
 
 @given(SOME, st.floats(0.0, 1.0))
 @settings(max_examples=40)
-def test_a_quantile_is_never_too_low_and_at_most_a_tenth_too_high(lates: list[float], share: float) -> None:
+def test_a_quantile_is_never_too_low_and_at_most_a_tenth_too_high(lates, share):
     lateness = Lateness(60.0)
     for late in lates:
         lateness.note(late, 5.0)
@@ -23,13 +23,9 @@ def test_a_quantile_is_never_too_low_and_at_most_a_tenth_too_high(lates: list[fl
     assert found <= max(lates)
 
 
-def test_without_polls_all_quantiles_are_zero() -> None:
+def test_polls_of_two_windows_ago_do_not_count():
     lateness = Lateness(60.0)
     assert lateness.quantiles(9.0, 0.5, 0.99) == (0.0, 0.0)
-
-
-def test_polls_of_two_windows_ago_do_not_count() -> None:
-    lateness = Lateness(60.0)
     lateness.note(30.0, 1000.0)
     assert lateness.quantiles(1059.0, 1.0) == (30.0,)
 

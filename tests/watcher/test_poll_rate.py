@@ -10,7 +10,7 @@ from tests.watcher.conftest import settle
 from vidgen_async.watcher.stats import PollRate
 
 
-def received(service, since: float, until: float) -> int:
+def received(service, since, until):
     return sum(since < at <= until for at, _ in service.polls)
 
 
@@ -24,7 +24,7 @@ async def test_the_rate_is_what_the_service_receives(make_watcher, service, cloc
     span = max(interval, 1.0)
     waits = [asyncio.ensure_future(watcher.wait(f"t-{number}", timeout=None)) for number in range(60)]
 
-    async def shown_at(moment: float) -> float:
+    async def shown_at(moment):
         await clock.sleep(moment - clock.now())
         return watcher.stats.polls_per_second
 

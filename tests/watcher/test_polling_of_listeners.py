@@ -6,10 +6,7 @@ from collections import defaultdict
 import pytest
 from attrs import field, frozen
 
-from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import NotFoundError, RateLimitError
-from vidgen_async.types.resources import VideoTask
-from vidgen_async.watcher import Watcher
 from vidgen_async.watcher.polling import Polling
 
 from .conftest import FakeService, busiest_second, settle
@@ -21,19 +18,17 @@ class KeyedPoll:
 
     key: str
     service: FakeService = field(eq=False)
-    sent: dict[str, list[float]] = field(eq=False, factory=lambda: defaultdict(list))
-    owned: tuple[str, ...] = field(eq=False, default=("t",))
+    sent: dict = field(eq=False, factory=lambda: defaultdict(list))
+    owned: tuple = field(eq=False, default=("t",))
 
-    async def __call__(
-        self, task_id: str, mark: int | None, *, is_task_needed: bool
-    ) -> tuple[VideoTask | str | None, int | None]:
+    async def __call__(self, task_id, mark, *, is_task_needed):
         self.sent[task_id].append(self.service.clock.now())
         if task_id not in self.owned:
             raise NotFoundError("no such task", status=404, body=b"{}")
         return await self.service.poll_if_changed(task_id, mark, is_task_needed=is_task_needed)
 
 
-async def test_a_task_is_polled_with_the_key_of_the_listener(watcher: Watcher, service: FakeService) -> None:
+async def test_a_task_is_polled_with_the_key_of_the_listener(watcher, service):
     poll = KeyedPoll("k", service)
     service.script("t", "queued", "completed")
 
@@ -43,10 +38,10 @@ async def test_a_task_is_polled_with_the_key_of_the_listener(watcher: Watcher, s
     assert poll.sent["t"] == [0.0, 60.0]
 
 
-async def test_two_keys_on_one_task_id_learn_nothing_of_each_other(watcher: Watcher, service: FakeService) -> None:
+async def test_two_keys_on_one_task_id_learn_nothing_of_each_other(watcher, service):
     owner, stranger = KeyedPoll("owner", service), KeyedPoll("stranger", service, owned=())
     service.script("t", "queued", "completed")
-    seen: list[VideoTask] = []
+    seen = []
 
     first = asyncio.ensure_future(watcher.wait("t", polling=Polling(owner)))
     await settle()
@@ -59,9 +54,7 @@ async def test_two_keys_on_one_task_id_learn_nothing_of_each_other(watcher: Watc
     assert stranger.sent["t"] == [0.0, 5.0]
 
 
-async def test_a_task_that_another_key_watched_is_not_remembered_for_this_one(
-    watcher: Watcher, service: FakeService
-) -> None:
+async def test_a_task_that_another_key_watched_is_not_remembered_for_this_one(watcher, service):
     first = asyncio.ensure_future(watcher.wait("t", polling=Polling(KeyedPoll("first", service))))
     await settle()
     first.cancel()
@@ -74,7 +67,7 @@ async def test_a_task_that_another_key_watched_is_not_remembered_for_this_one(
     assert second.sent["t"] == [0.0]
 
 
-async def test_listeners_with_equal_polls_share_them(watcher: Watcher, service: FakeService) -> None:
+async def test_listeners_with_equal_polls_share_them(watcher, service):
     service.script("t", "queued", "completed")
 
     await asyncio.gather(*(watcher.wait("t", polling=Polling(KeyedPoll("k", service))) for _ in range(3)))
@@ -82,7 +75,7 @@ async def test_listeners_with_equal_polls_share_them(watcher: Watcher, service: 
     assert service.times() == [0.0, 60.0]
 
 
-async def test_a_429_of_another_key_postpones_its_task_alone(watcher: Watcher, service: FakeService) -> None:
+async def test_a_429_of_another_key_postpones_its_task_alone(watcher, service):
     poll = KeyedPoll("k", service, owned=("busy", "other"))
     service.script("busy", RateLimitError("slow down", status=429, retry_after=300.0), "completed")
     service.script("other", "running", "completed")
@@ -99,7 +92,7 @@ async def test_a_429_of_another_key_postpones_its_task_alone(watcher: Watcher, s
 # -- intervals -------------------------------------------------------------------------------------------------------
 
 
-async def test_a_listener_may_have_an_interval_of_its_own(watcher: Watcher, service: FakeService) -> None:
+async def test_a_listener_may_have_an_interval_of_its_own(watcher, service):
     service.script("fast", *["running"] * 3, "completed")
     service.script("slow", "running", "completed")
     service.script("t", "running", "completed")
@@ -115,9 +108,7 @@ async def test_a_listener_may_have_an_interval_of_its_own(watcher: Watcher, serv
     assert service.times("t") == [0.0, 60.0]
 
 
-async def test_of_several_intervals_the_shortest_counts_while_its_listener_waits(
-    watcher: Watcher, service: FakeService, clock: VirtualClock
-) -> None:
+async def test_of_several_intervals_the_shortest_counts_while_its_listener_waits(watcher, service, clock):
     service.complete_at(200.0, "t")
     usual = asyncio.ensure_future(watcher.wait("t"))
     await clock.sleep(25.0)
@@ -130,9 +121,7 @@ async def test_of_several_intervals_the_shortest_counts_while_its_listener_waits
     assert service.times() == [0.0, 25.0, 35.0, 45.0, 55.0, 115.0, 175.0, 235.0]
 
 
-async def test_a_shorter_interval_never_causes_two_polls_within_it(
-    watcher: Watcher, service: FakeService, clock: VirtualClock
-) -> None:
+async def test_a_shorter_interval_never_causes_two_polls_within_it(watcher, service, clock):
     service.complete_at(25.0, "t")
     usual = asyncio.ensure_future(watcher.wait("t"))
     await clock.sleep(5.0)
@@ -143,9 +132,7 @@ async def test_a_shorter_interval_never_causes_two_polls_within_it(
     await usual
 
 
-async def test_a_task_that_is_watched_again_has_the_interval_of_the_new_listener(
-    watcher: Watcher, service: FakeService, clock: VirtualClock
-) -> None:
+async def test_a_task_that_is_watched_again_has_the_interval_of_the_new_listener(watcher, service, clock):
     fast = asyncio.ensure_future(watcher.wait("t", polling=Polling(interval=10.0)))
     await clock.sleep(5.0)
     fast.cancel()
@@ -158,7 +145,7 @@ async def test_a_task_that_is_watched_again_has_the_interval_of_the_new_listener
 
 
 @pytest.mark.slow
-async def test_many_tasks_with_a_short_interval_are_not_late(watcher: Watcher, service: FakeService) -> None:
+async def test_many_tasks_with_a_short_interval_are_not_late(watcher, service):
     """They raise the usual rate, to which late polls are limited."""
     ids = [f"t{n}" for n in range(60)]
 

@@ -4,29 +4,22 @@ import logging
 
 import pytest
 
-from tests.watcher.conftest import FakeService
-from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import TaskFailedError, WaitTimeoutError
 from vidgen_async.types.resources import VideoTask
-from vidgen_async.watcher import Watcher
 
 REASON = "refused, see https://cdn/x?exp=17&sig=hush, token: hush, data:image/png;base64,hush"
 
 
-def failed(reason: str | None) -> VideoTask:
+def failed(reason):
     return VideoTask(id="t", status="failed", failure_reason=reason)
 
 
-async def test_a_failure_reason_is_shown_without_secrets_and_stored_unchanged():
-    clock = VirtualClock()
-    service = FakeService(clock)
+async def test_a_failure_reason_is_shown_without_secrets_and_stored_unchanged(watcher, service):
     service.default = failed(REASON)
-    watcher = Watcher(service.poll_if_changed, clock=clock)
 
     with pytest.raises(TaskFailedError, match="refused, see https://cdn/x") as caught:
         await watcher.wait("t")
     outcomes = [outcome async for outcome in watcher.as_completed(["t"])]
-    await watcher.aclose()
 
     assert caught.value.task.failure_reason == REASON
     for shown in (str(caught.value), repr(caught.value), repr(caught.value.task), repr(outcomes)):
@@ -34,45 +27,33 @@ async def test_a_failure_reason_is_shown_without_secrets_and_stored_unchanged():
 
 
 @pytest.mark.parametrize(
-    ("reason", "shown"), [(None, "no failure reason"), (" \n", "no failure reason"), ("no\nway", "no way")]
+    ("reason", "shown", "length"),
+    [
+        (None, "no failure reason was given; check the refund in the credit ledger", 200),
+        (" \n", "no failure reason", 200),
+        ("no\nway", "no way", 200),
+        ("no way " * 1000, "no way " * 100, 1200),
+    ],
 )
-async def test_a_failure_reason_is_shown_on_one_line(reason, shown):
-    clock = VirtualClock()
-    service = FakeService(clock)
+async def test_a_failure_reason_is_shown_on_one_line_and_shortened(reason, shown, length, watcher, service):
     service.default = failed(reason)
-    watcher = Watcher(service.poll_if_changed, clock=clock)
     with pytest.raises(TaskFailedError) as caught:
         await watcher.wait("t")
-    await watcher.aclose()
     assert shown in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-async def test_a_long_failure_reason_is_shortened():
-    clock = VirtualClock()
-    service = FakeService(clock)
-    service.default = failed("no way " * 1000)
-    watcher = Watcher(service.poll_if_changed, clock=clock)
-    with pytest.raises(TaskFailedError) as caught:
-        await watcher.wait("t")
-    await watcher.aclose()
-    assert 900 < len(str(caught.value)) < 1200
+    assert len(str(caught.value)) < length
 
 
 @pytest.mark.parametrize(
     ("status", "shown"),
     [("dreaming", "'dreaming'"), ("dreams of\nthe hush", "'<18 characters>'"), ("", "'<0 characters>'")],
 )
-async def test_an_unknown_state_is_shown_if_it_is_a_plain_word(status, shown, caplog):
+async def test_an_unknown_state_is_shown_if_it_is_a_plain_word(status, shown, caplog, watcher, service):
     caplog.set_level(logging.DEBUG, "vidgen_async")
-    clock = VirtualClock()
-    service = FakeService(clock)
     service.default = VideoTask(id="t", status=status)
-    watcher = Watcher(service.poll_if_changed, clock=clock)
 
     with pytest.raises(WaitTimeoutError) as caught:
         await watcher.wait("t", timeout=200)
-    await watcher.aclose()
 
     logged = "\n".join(f"{record.getMessage()} {vars(record)}" for record in caplog.records)
     assert f"state {shown} is unknown" in logged

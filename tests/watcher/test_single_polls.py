@@ -2,33 +2,29 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from functools import partial
 
 import pytest
 from yarl import URL
 
 from vidgen_async import Client, Timeouts
-from vidgen_async.clock import LoopClock, VirtualClock
+from vidgen_async.clock import LoopClock
 from vidgen_async.errors import UnexpectedResponseError
 from vidgen_async.service.codec import Answer, read_poll
 from vidgen_async.transports.base import BufferedResponse
 from vidgen_async.transports.fake import FakeTransport
-from vidgen_async.types.http import Request, make_headers
+from vidgen_async.types.http import make_headers
 from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher import Watcher, listeners
 
-from .conftest import FakeService
-
-MakeWatcher = Callable[..., Watcher]
 BASE_URL = "http://localhost/openapi/v1"
 
 
-def answer(body: bytes) -> Answer:
+def answer(body):
     return Answer("videos.get", 200, make_headers(), body, url=URL(BASE_URL))
 
 
-def test_only_a_changed_response_is_decoded_again() -> None:
+def test_only_a_changed_response_is_decoded_again():
     task, mark = read_poll(answer(b'{"id": "t", "status": "queued"}'), "t", None)
     assert task == VideoTask(id="t", status="queued")
 
@@ -38,8 +34,8 @@ def test_only_a_changed_response_is_decoded_again() -> None:
 
 
 async def test_an_unchanged_response_is_decoded_again_for_the_first_listener_that_needs_the_task(
-    make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    make_watcher, service, clock, monkeypatch
+):
     monkeypatch.setattr(listeners, "MOST_KEPT", 10)
     watcher = make_watcher(first_polls=100)
     crowd = asyncio.ensure_future(anext(watcher.as_completed(f"t{number}" for number in range(11))))
@@ -68,9 +64,7 @@ RUNNING = b'{"id": "t", "status": "running", "points": 3}'
         (b'{"id": "u", "task_id": "t", "status": "running"}', VideoTask(id="t", status="running", extra={"id": "u"})),
     ],
 )
-def test_of_a_task_that_is_not_needed_only_the_state_is_read_while_it_is_queued_or_running(
-    body: bytes, found: VideoTask | str
-) -> None:
+def test_of_a_task_that_is_not_needed_only_the_state_is_read_while_it_is_queued_or_running(body, found):
     read = partial(read_poll, answer(body), "t", terminal_states={"expired": "failed"})
 
     result, mark = read(seen=None, is_task_needed=False)
@@ -81,20 +75,18 @@ def test_of_a_task_that_is_not_needed_only_the_state_is_read_while_it_is_queued_
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"status": "running"}', b'{"id": "u", "status": "running"}'])
-def test_a_response_that_is_not_about_the_task_is_an_error_also_if_the_task_is_not_needed(body: bytes) -> None:
+def test_a_response_that_is_not_about_the_task_is_an_error_also_if_the_task_is_not_needed(body):
     with pytest.raises(UnexpectedResponseError):
         read_poll(answer(body), "t", None, is_task_needed=False)
 
 
-async def test_only_tasks_that_a_listener_needs_are_requested(
-    make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_only_tasks_that_a_listener_needs_are_requested(make_watcher, service, clock, monkeypatch):
     monkeypatch.setattr(listeners, "MOST_KEPT", 2)
     ids = ["a", "b", "c"]
     service.script("a", *["queued"] * 4, "running")
-    requested: dict[float, list[str]] = {}
+    requested = {}
 
-    async def poll(task_id: str, mark: int | None, *, is_task_needed: bool) -> tuple[VideoTask | str | None, int]:
+    async def poll(task_id, mark, *, is_task_needed):
         if is_task_needed:
             requested.setdefault(clock.now(), []).append(task_id)
         return await service.poll_if_changed(task_id, mark, is_task_needed=is_task_needed)
@@ -120,12 +112,10 @@ async def test_only_tasks_that_a_listener_needs_are_requested(
 @pytest.mark.parametrize(
     ("interval", "read", "time_limit"), [(60.0, 60.0, 15.0), (1.0, 60.0, 10.0), (60.0, 5.0, 5.0), (600.0, None, 150.0)]
 )
-async def test_the_time_limit_of_a_poll_is_a_quarter_of_the_interval(
-    interval: float, read: float | None, time_limit: float
-) -> None:
-    asked: list[Request] = []
+async def test_the_time_limit_of_a_poll_is_a_quarter_of_the_interval(interval, read, time_limit):
+    asked = []
 
-    async def completed(request: Request) -> BufferedResponse:
+    async def completed(request):
         asked.append(request)
         return BufferedResponse(200, json.dumps({"id": "t", "status": "completed"}).encode())
 
@@ -139,10 +129,10 @@ async def test_the_time_limit_of_a_poll_is_a_quarter_of_the_interval(
     assert [request.timeouts.read for request in asked] == [time_limit, read]
 
 
-async def test_polls_that_never_wait_do_not_block_the_event_loop() -> None:
+async def test_polls_that_never_wait_do_not_block_the_event_loop():
     polls = 0
 
-    async def at_once(task_id: str, mark: int | None, *, is_task_needed: bool) -> tuple[VideoTask, None]:
+    async def at_once(task_id, mark, *, is_task_needed):
         nonlocal polls
         polls += 1
         return VideoTask(id=task_id, status="running" if polls < 20_000 else "completed"), None
@@ -158,8 +148,8 @@ async def test_polls_that_never_wait_do_not_block_the_event_loop() -> None:
 
 
 @pytest.mark.parametrize("length", ["9" * 5000, "-1", "٣", "1e3", ""])
-async def test_an_invalid_content_length_does_not_prevent_reading_a_response(length: str) -> None:
-    async def completed(request: Request) -> BufferedResponse:
+async def test_an_invalid_content_length_does_not_prevent_reading_a_response(length):
+    async def completed(request):
         return BufferedResponse(
             200, b'{"id": "t", "status": "completed"}', headers=make_headers({"Content-Length": length})
         )

@@ -2,12 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import (
     ConnectionLostError,
     NotFoundError,
@@ -19,17 +16,16 @@ from vidgen_async.watcher import Watcher
 
 from .conftest import FakeService, settle
 
-MakeWatcher = Callable[..., Watcher]
 #: What every record has.
 OWN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "event_name", "taskName"}
 
 
 @pytest.fixture(autouse=True)
-def everything_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def everything_is_logged(caplog):
     caplog.set_level(logging.DEBUG, "vidgen_async")
 
 
-def records_of(caplog: pytest.LogCaptureFixture, event: str) -> list[tuple[str, dict[str, Any]]]:
+def records_of(caplog, event):
     """Level and fields of the records of this event."""
     return [
         (record.levelname, {name: value for name, value in vars(record).items() if name not in OWN})
@@ -38,9 +34,7 @@ def records_of(caplog: pytest.LogCaptureFixture, event: str) -> list[tuple[str, 
     ]
 
 
-async def test_events_of_changes_and_ends_have_the_task_and_its_state(
-    watcher: Watcher, service: FakeService, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_events_of_changes_and_ends_have_the_task_and_its_state(watcher, service, caplog):
     service.script("t", "queued", "queued", "running", "failed")
     async for _ in watcher.watch("t"):
         pass
@@ -52,9 +46,7 @@ async def test_events_of_changes_and_ends_have_the_task_and_its_state(
     assert records_of(caplog, "task.ended") == [("INFO", {"task_id": "t", "state": "failed"})]
 
 
-async def test_the_event_of_a_failed_poll_has_the_error_and_its_kind(
-    watcher: Watcher, service: FakeService, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_the_event_of_a_failed_poll_has_the_error_and_its_kind(watcher, service, caplog):
     lost, busy = ConnectionLostError("gone"), ServiceUnavailableError("busy", status=503)
     service.script("t", lost, busy, "completed")
     await watcher.wait("t")
@@ -65,9 +57,7 @@ async def test_the_event_of_a_failed_poll_has_the_error_and_its_kind(
     ]
 
 
-async def test_the_event_of_a_failed_watch_has_the_error(
-    watcher: Watcher, service: FakeService, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_the_event_of_a_failed_watch_has_the_error(watcher, service, caplog):
     service.script("t", *[NotFoundError("no such task", status=404)] * 2)
     with pytest.raises(NotFoundError):
         await watcher.wait("t")
@@ -75,19 +65,8 @@ async def test_the_event_of_a_failed_watch_has_the_error(
     assert records_of(caplog, "watch.failed") == [("INFO", {"task_id": "t", "error": "NotFoundError"})]
 
 
-async def test_an_unknown_state_is_a_warning(
-    watcher: Watcher, service: FakeService, caplog: pytest.LogCaptureFixture
-) -> None:
-    service.script("t", "dreaming", "completed")
-    await watcher.wait("t")
-
-    assert records_of(caplog, "task.unknown_state") == [("WARNING", {"task_id": "t", "state": "dreaming"})]
-
-
-async def test_a_pause_and_its_end_are_logged_once_with_its_length(
-    watcher: Watcher, service: FakeService, clock: VirtualClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    def busy() -> RateLimitError:
+async def test_a_pause_and_its_end_are_logged_once_with_its_length(watcher, service, clock, caplog):
+    def busy():
         return RateLimitError("slow down", status=429, retry_after=100.0)
 
     service.script("a", busy(), busy(), "completed")
@@ -108,9 +87,7 @@ async def test_a_pause_and_its_end_are_logged_once_with_its_length(
     assert paused == ["watcher.paused", "watcher.resumed"] * 2
 
 
-async def test_a_429_without_retry_after_is_logged_as_no_pause(
-    watcher: Watcher, service: FakeService, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_429_without_retry_after_is_logged_as_no_pause(watcher, service, caplog):
     service.script("t", RateLimitError("slow down", status=429), "completed")
     await watcher.wait("t")
 
@@ -119,8 +96,8 @@ async def test_a_429_without_retry_after_is_logged_as_no_pause(
 
 
 async def test_falling_behind_and_recovering_are_logged_once_each_with_the_numbers(
-    make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock, caplog: pytest.LogCaptureFixture
-) -> None:
+    make_watcher, service, clock, caplog
+):
     watcher = make_watcher(concurrency=1, first_polls=0)
     service.latency = 2.0  # 80 seconds for all of them
     watching = asyncio.ensure_future(collect(watcher, 40))
@@ -137,23 +114,7 @@ async def test_falling_behind_and_recovering_are_logged_once_each_with_the_numbe
     assert on_time == ("INFO", {"interval": 60.0})
 
 
-async def test_an_unexpected_error_of_the_scheduler_is_logged_with_its_traceback(
-    watcher: Watcher, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def broken(*_: object) -> None:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(watcher._schedule, "take", broken)
-    with pytest.raises(ZeroDivisionError):
-        await watcher.wait("t")
-
-    (record,) = [record for record in caplog.records if record.event_name == "watcher.failed"]
-    assert (record.levelname, record.exc_info[0]) == ("ERROR", ZeroDivisionError)
-
-
-async def test_a_poll_of_an_unchanged_task_is_no_event(
-    watcher: Watcher, service: FakeService, clock: VirtualClock, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_poll_of_an_unchanged_task_is_no_event(watcher, service, clock, caplog):
     waiting = asyncio.ensure_future(watcher.wait("t"))
     await clock.sleep(301.0)
     waiting.cancel()
@@ -179,6 +140,6 @@ async def test_a_wait_is_reported_with_its_number_and_how_it_ended(
     ]
 
 
-async def collect(watcher: Watcher, count: int) -> None:
+async def collect(watcher, count):
     async for _ in watcher.as_completed(f"t{n}" for n in range(count)):
         raise AssertionError

@@ -1,5 +1,6 @@
 """Cassettes: recorded requests and responses, without secrets, that can be published and replayed."""
 
+from vidgen_async.cassette.checks import CheckResult, Problem, check
 from vidgen_async.cassette.document import Document, Failure, Interaction, Meta, RecordedRequest
 from vidgen_async.cassette.partial_recording import RecoveredRecording, recover
 from vidgen_async.cassette.reader import load
@@ -8,14 +9,17 @@ from vidgen_async.cassette.settings import Cassette, Mode
 
 __all__ = [
     "Cassette",
+    "CheckResult",
     "Document",
     "Failure",
     "Finding",
     "Interaction",
     "Meta",
     "Mode",
+    "Problem",
     "RecordedRequest",
     "RecoveredRecording",
+    "check",
     "load",
     "recover",
     "scan",

@@ -1,11 +1,10 @@
 """Checks of cassettes before they are committed: valid, complete, without secrets, recent enough; and files beside
 cassettes that belong to none."""
 
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,13 @@ from vidgen_async.cassette.body_decoding import BLOBS, verify_blob
 from vidgen_async.cassette.document import FORMAT, Document
 from vidgen_async.cassette.reader import load
 from vidgen_async.cassette.secret_scan import scan
-from vidgen_async.errors import CassetteInvalidError, CassetteVersionError
+from vidgen_async.errors import CassetteError, CassetteInvalidError, CassetteNotFoundError, CassetteVersionError
 
 #: The names of files that are written while recording, and of older recordings that did not end.
 UNFINISHED = re.compile(r".*\.json\.part(?:\.old\d*)?")
 
-#: The beginning of a cassette; a file that is damaged after it still counts as one.
-_BEGINNING = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"format"\s*:\s*"' + FORMAT.encode() + rb'"')
+#: A file that is damaged elsewhere still counts as a cassette.
+_FORMAT = re.compile(rb'"format"\s*:\s*"' + FORMAT.encode() + rb'"')
 _NAMED_BLOB = re.compile(rb'"blob"\s*:\s*"([^"\\]+)"')
 _NOT_ENTERED = frozenset({"node_modules", "site-packages", "__pycache__"})
 
@@ -51,21 +50,66 @@ class Problem:
     message: str
 
 
+@frozen
+class CheckResult:
+    """What :func:`check` found."""
+
+    cassettes: tuple[Path, ...]
+    """Those that were checked, each once."""
+    problems: tuple[Problem, ...]
+    errors: tuple[CassetteError, ...]
+    """Why a path could not be checked: it has no cassette, or cannot be read."""
+
+
+def check(
+    paths: Iterable[str | os.PathLike[str]], *, max_age: timedelta | None = None, with_orphans: bool = False
+) -> CheckResult:
+    """Check whether cassettes may be committed: each must be readable by this release, have all its blobs unchanged,
+    and contain nothing that looks like a secret. Nothing is written and nothing is connected to.
+
+    Args:
+        paths: Cassettes, and directories to search recursively, except hidden ones and those of installed packages.
+        max_age: Report older recordings, too.
+        with_orphans: In the same directories, report blobs that no cassette references and recordings that did not end.
+    """
+    found: dict[Path, None] = {}
+    folders: list[Path] = []
+    problems: list[Problem] = []
+    errors: list[CassetteError] = []
+    for path in map(Path, paths):
+        try:
+            if path.exists():
+                folders += folders_below(path) if path.is_dir() else [path.parent]
+            found.update(dict.fromkeys(_cassettes_at(path)))
+        except CassetteError as error:
+            errors.append(error)
+        except OSError as error:
+            errors.append(CassetteError(f"{error.filename}: {error.strerror or error}"))
+    now = datetime.now(UTC)
+    for path in found:
+        problems += check_cassette(path, now=now, max_age=max_age)
+    if with_orphans:
+        problems += orphans(folders)
+    return CheckResult(tuple(found), tuple(problems), tuple(errors))
+
+
 # -- finding ---------------------------------------------------------------------------------------------------------
 
 
+def _cassettes_at(path: Path) -> list[Path]:
+    if path.is_dir():
+        below = cassettes_below(path)
+        if not below:
+            raise CassetteNotFoundError(f"there is no cassette in the directory {path}", path=str(path))
+        return below
+    if not path.is_file() or not is_cassette(path):
+        load(path)  # raises the error that describes the file
+    return [path]
+
+
 def is_cassette(path: Path) -> bool:
-    """Whether the file is a cassette, also a damaged one with a valid beginning. OSError when it cannot be read."""
-    data = path.read_bytes()
-    if _BEGINNING.match(data):
-        return True
-    if FORMAT.encode() not in data:
-        return False
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(value, dict) and value.get("format") == FORMAT
+    """Whether the file is a cassette, also a damaged one. OSError when it cannot be read."""
+    return _FORMAT.search(path.read_bytes()) is not None
 
 
 def cassettes_below(directory: Path) -> list[Path]:

@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -13,10 +14,13 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from vidgen_async.cassette.body_decoding import BLOBS
+from vidgen_async.cassette.body_encoding import Blob
+from vidgen_async.cassette.checks import blob_names
 from vidgen_async.cassette.document import FORMAT, VERSION, Document, Interaction, Meta
 from vidgen_async.cassette.reader import Reader
-from vidgen_async.cassette.secret_scan import redact_again
-from vidgen_async.cassette.storage import load_if_there, publish
+from vidgen_async.cassette.secret_scan import redact_again, refuse_secrets
+from vidgen_async.cassette.storage import load_if_there, publish, store
 from vidgen_async.cassette.writer import meta_form, to_text
 from vidgen_async.errors import CassetteBusyError, CassetteError, CassetteInvalidError, CassetteNotFoundError
 
@@ -26,6 +30,7 @@ except ImportError:  # no such locks on this system: two recordings of one casse
     fcntl = None  # type: ignore[assignment]
 
 ENDING = ".part"
+_REPLACE = "publish(replace=True) replaces it."
 
 
 class PartialRecording:
@@ -129,17 +134,54 @@ class PartialRecording:
 class RecoveredRecording:
     """The finished interactions of a recording."""
 
+    part: Path
+    """The file of the recording."""
     target: Path
+    """Where the cassette is stored: beside the recording, unless it is changed with ``attrs.evolve``."""
     document: Document
     #: Requests without an outcome.
     unfinished: tuple[str, ...] = ()
     #: Lines that could not be read.
     damaged: int = 0
 
-    def publish(self) -> Path:
-        """Store the cassette atomically, after a scan for secrets. CassetteSecretError: nothing was written."""
+    def publish(self, *, replace: bool = True) -> Path:
+        """Store the cassette atomically, after a scan for secrets, and copy its blobs to another directory.
+
+        Args:
+            replace: Replace a cassette that is damaged, or has interactions that were not recovered.
+
+        Raises:
+            CassetteError: The cassette was not written; a CassetteSecretError if it seems to contain a secret.
+        """
+        numbers = {one.n for one in self.document.interactions}
+        if len(numbers) < len(self.document.interactions):
+            raise CassetteError(f"{self.target} already has the interactions of {self.part}; nothing was written")
+        if not replace:
+            self._refuse_to_replace()
+        refuse_secrets(self.document)
+        for name in blob_names(self.document):
+            blob = self.part.parent / BLOBS / name
+            if blob.is_file() and not (self.target.parent / BLOBS / name).exists():
+                store(Blob(name, blob.read_bytes()), self.target.parent / BLOBS)
         publish(self.document, self.target)
         return self.target
+
+    def _refuse_to_replace(self) -> None:
+        try:
+            old = load_if_there(self.target)
+        except CassetteInvalidError as error:
+            raise CassetteError(f"{error.message.rstrip('.')}. Nothing was written.", advice=_REPLACE) from error
+        if old is not None and Counter(map(_content, old.interactions)) - Counter(
+            map(_content, self.document.interactions)
+        ):
+            raise CassetteError(
+                f"{self.target} has interactions that were not recovered. Nothing was written.", advice=_REPLACE
+            )
+
+
+def _content(one: Interaction) -> str:
+    """An interaction without its number and times, which differ between two recordings of the same requests."""
+    return repr(evolve(one, n=0, started=0.0, answered=None, ended=None))
 
 
 def recover(part: str | os.PathLike[str]) -> RecoveredRecording:
@@ -182,7 +224,7 @@ def recover(part: str | os.PathLike[str]) -> RecoveredRecording:
     before = redact_again(before, new)
     unfinished = (f"{one['request']['method']} {one['request']['url']} ({one['op']})" for one in opened.values())
     document = evolve(before, interactions=(*before.interactions, *new))
-    return RecoveredRecording(target, document, tuple(unfinished), damaged)
+    return RecoveredRecording(path, target, document, tuple(unfinished), damaged)
 
 
 def _read_line(

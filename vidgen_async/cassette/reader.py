@@ -56,11 +56,10 @@ class Reader:
         self._path = path
 
     def document(self, data: Any) -> Document:
-        if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise self._invalid("/format", f'is not "{FORMAT}": this is not a cassette')
+        is_cassette = isinstance(data, dict) and data.get("format") == FORMAT
+        self._require(is_cassette, "/format", f'is not "{FORMAT}": this is not a cassette')
         version = data.get("version")
-        if type(version) is not int or version < 1:
-            raise self._invalid("/version", "is not a version number")
+        self._require(type(version) is int and version > 0, "/version", "is not a version number")
         if version > VERSION:
             message = (
                 f"the cassette {self._path} has version {version}; this release reads up to version {VERSION}. "
@@ -68,11 +67,10 @@ class Reader:
             )
             raise CassetteVersionError(message, path=self._path, pointer="/version")
         items = data.get("interactions")
-        if not isinstance(items, list):
-            raise self._invalid("/interactions", "is not a list")
+        self._require(isinstance(items, list), "/interactions", "is not a list")
         interactions = [self.interaction(item, f"/interactions/{at}") for at, item in enumerate(items)]
-        if len({interaction.n for interaction in interactions}) != len(interactions):
-            raise self._invalid("/interactions", "has two interactions with the same ordinal n")
+        numbers = {one.n for one in interactions}
+        self._require(len(numbers) == len(items), "/interactions", "has two interactions with the same ordinal n")
         extra = {name: data[name] for name in data if name not in ("format", "version", "meta", "interactions")}
         return Document(self.meta(data.get("meta")), tuple(sorted(interactions, key=lambda one: one.n)), extra)
 
@@ -82,36 +80,29 @@ class Reader:
         except (TypeError, KeyError, ValueError) as error:
             raise self._invalid("/meta/recorded_at", "is not a time") from error
         base_url = data.get("base_url")
-        if base_url is not None and not _is_address(base_url):
-            raise self._invalid("/meta/base_url", "is not an address")
+        self._require(base_url is None or _is_address(base_url), "/meta/base_url", "is not an address")
         extra = {name: data[name] for name in data if name not in ("recorded_at", "recorder", "base_url")}
-        if not _FIRST_YEAR <= recorded_at.year <= _LAST_YEAR:
-            raise self._invalid("/meta/recorded_at", "is not a plausible time")
+        self._require(_FIRST_YEAR <= recorded_at.year <= _LAST_YEAR, "/meta/recorded_at", "is not a plausible time")
         if recorded_at.tzinfo is None:
             recorded_at = recorded_at.replace(tzinfo=UTC)
         return Meta(recorded_at, str(data.get("recorder", "")), base_url, extra)
 
     def interaction(self, data: Any, pointer: str) -> Interaction:
         """One interaction; ``pointer`` is its JSON pointer."""
-        if not isinstance(data, dict):
-            raise self._invalid(pointer, "is not an object")
+        self._require(isinstance(data, dict), pointer, "is not an object")
         n, op, request = data.get("n"), data.get("op"), data.get("request")
-        if type(n) is not int or not isinstance(op, str):
-            raise self._invalid(pointer, "has no ordinal n or no op")
-        if not isinstance(request, dict) or not isinstance(request.get("url"), str):
-            raise self._invalid(f"{pointer}/request", "has no url")
-        if not isinstance(request.get("method"), str):
-            raise self._invalid(f"{pointer}/request", "has no method")
+        self._require(type(n) is int and isinstance(op, str), pointer, "has no ordinal n or no op")
+        for name in ("url", "method"):
+            has_one = isinstance(request, dict) and isinstance(request.get(name), str)
+            self._require(has_one, f"{pointer}/request", f"has no {name}")
         response, error = data.get("response"), data.get("error")
-        if response is None and error is None:
-            raise self._invalid(pointer, "has neither a response nor an error")
+        self._require(response is not None or error is not None, pointer, "has neither a response nor an error")
         status = None
         headers: Pairs = ()
         body = None
         if response is not None:
             status = response.get("status") if isinstance(response, dict) else None
-            if type(status) is not int:
-                raise self._invalid(f"{pointer}/response/status", "is not a number")
+            self._require(type(status) is int, f"{pointer}/response/status", "is not a number")
             headers = self._headers(response, f"{pointer}/response")
             body = self._body(response, f"{pointer}/response")
         started, answered, ended = self._times(data.get("t"), f"{pointer}/t")
@@ -148,8 +139,7 @@ class Reader:
 
     def _body(self, data: dict[str, Any], pointer: str) -> dict[str, Any] | None:
         body = data.get("body")
-        if body is not None and not isinstance(body, dict):
-            raise self._invalid(f"{pointer}/body", "is no body")
+        self._require(body is None or isinstance(body, dict), f"{pointer}/body", "is no body")
         problem = None if body is None else problem_of(body)
         if problem is not None:
             raise self._invalid(f"{pointer}/body{problem[0]}", problem[1])
@@ -161,15 +151,13 @@ class Reader:
         try:
             started, answered, ended = data
             times = (started, answered or 0, ended or 0)
-            if not 0 <= min(times) <= max(times) <= _LONGEST_TIME:
-                raise self._invalid(pointer, "is not a plausible time")
+            self._require(0 <= min(times) <= max(times) <= _LONGEST_TIME, pointer, "is not a plausible time")
             return (started / 1000, *(None if at is None else at / 1000 for at in (answered, ended)))
         except (TypeError, ValueError) as error:
             raise self._invalid(pointer, "is not three times in milliseconds") from error
 
     def _failure(self, data: Any, pointer: str) -> Failure:
-        if not isinstance(data, dict) or not isinstance(data.get("type"), str):
-            raise self._invalid(pointer, "has no type")
+        self._require(isinstance(data, dict) and isinstance(data.get("type"), str), pointer, "has no type")
         received = data.get("received", 0)
         try:
             delivery, phase = Delivery(str(data.get("delivery"))), Phase(str(data.get("phase")))
@@ -183,6 +171,10 @@ class Reader:
             received if isinstance(received, int) else 0,
             data.get("reused") is True,
         )
+
+    def _require(self, is_valid: bool, pointer: str, what: str) -> None:
+        if not is_valid:
+            raise self._invalid(pointer, what)
 
     def _invalid(self, pointer: str, what: str) -> CassetteInvalidError:
         return CassetteInvalidError(f"the cassette {self._path}: {pointer} {what}", path=self._path, pointer=pointer)

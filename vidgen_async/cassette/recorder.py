@@ -4,11 +4,12 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from vidgen_async.cassette.body_encoding import BodyCapture, answer_body
+from vidgen_async.cassette.body_encoding import BodyCapture, answer_body, request_body
 from vidgen_async.cassette.document import Document, Meta, RecordedRequest
 from vidgen_async.cassette.partial_recording import PartialRecording, recover
 from vidgen_async.cassette.redactor import Redactor
@@ -32,11 +33,6 @@ _ENDPOINTS = {
     "videos.get": "videos/[^/]+",
     "videos.content": "videos/[^/]+/content",
 }
-
-
-#: The number of redacted requests and bodies that are remembered, and the longest body in bytes.
-_MOST_REMEMBERED = 4096
-_LONGEST_REMEMBERED = 4096
 #: In bytes; these are redacted in some ten milliseconds.
 _LONGEST_IN_TURN = 1 << 13
 
@@ -54,16 +50,15 @@ class Recorder:
         self.part = PartialRecording(cassette.part)
         #: Held by whatever uses the redactor or writes: long texts are redacted in a thread.
         self.lock: asyncio.Lock = asyncio.Lock()
-        self._before = before
+        self.before = before
         recorded = () if before is None else before.interactions
         self._count = max((one.n for one in recorded), default=0)
         self._offset = max((one.ended or one.started for one in recorded), default=0.0)
         self._began: float | None = None
         self._broken: Exception | None = None
         self._is_over = False
-        #: Redacted requests and bodies, while no further secret is known: polls repeat both.
-        self._remembered: dict[object, Any] = {}
-        self._version = 0
+        #: The ordinals of requests without an outcome.
+        self.open: set[int] = set()
         #: The blobs that it references, and whether it created them.
         self._blobs: dict[str, bool] = {}
         self._has_base_url = before is not None and before.meta.base_url is not None
@@ -76,10 +71,10 @@ class Recorder:
         """Return the next ordinal, for this request. Nothing is awaited, so that the ordinals are in the order in which
         the requests began."""
         if self._began is None:
-            for interaction in () if self._before is None else self._before.interactions:
+            for interaction in () if self.before is None else self.before.interactions:
                 self.redactor.secrets.reserve(str(interaction_form(interaction)))
             try:
-                self.part.open(self._meta(), is_append=self._before is not None)
+                self.part.open(self._meta(), is_append=self.before is not None)
             except CassetteError as error:
                 self._record_failure(error)
                 raise
@@ -94,53 +89,41 @@ class Recorder:
         """Seconds since the recording began."""
         return self._offset + self.clock.now() - (self._began or 0.0)
 
-    async def run(self, call: Callable[[], T], size: float) -> T:
-        """Return ``call()``, which redacts or writes ``size`` bytes. Long ones take seconds: in a thread, during which
-        virtual time does not advance."""
-        if size <= _LONGEST_IN_TURN and not self.redactor.secrets.late:
-            return call()
-        with hold_of(self.clock)():
-            return await run_in_thread(call)
-
-    def write_request(self, n: int, request: Request, body: dict[str, Any] | None) -> None:
-        """Write a request to the part file."""
-        url = str(request.url)
-        form = self._remember(
-            (request.method, url, *request.headers.items()),
-            lambda: request_form(
-                RecordedRequest(request.method, self.redactor.url(url), self.redactor.headers(request.headers))
-            ),
-        )
-        form = form if body is None else {**form, "body": body}
-        self._write_before(request, {"e": "open", "n": n, "op": request.op, "request": form})
-
-    def _remember(self, key: object, make: Callable[[], T]) -> T:
-        """What ``make`` returned for this key, while no further secret has become known."""
-        if self._version != self.redactor.secrets.version or len(self._remembered) >= _MOST_REMEMBERED:
-            self._version = self.redactor.secrets.version
-            self._remembered.clear()
-        if key not in self._remembered:
-            self._remembered[key] = make()
-        made: T = self._remembered[key]
-        return made
-
-    async def write_outcome(self, make_line: Callable[[], dict[str, Any]], size: int = 0) -> None:
-        """Write an outcome to the part file, unless the recording is over. A failure is raised by :meth:`publish`: the
-        caller's response is never lost because of it."""
-        if self._is_over:
+    async def _run(self, call: Callable[[], object], size: int) -> None:
+        """Call what redacts or writes ``size`` bytes. Long ones take seconds: in a thread, during which virtual time
+        does not advance; if the caller is cancelled, it is completed all the same."""
+        if size <= _LONGEST_IN_TURN:
+            call()
             return
-        # One call in a thread: if the caller is cancelled, it is completed all the same.
-        if size > _LONGEST_IN_TURN:
-            await self.run(lambda: self._attempt(lambda: self._write(make_line())), size)
-        elif (line := self._attempt(make_line)) is not None:
-            await self.run(lambda: self._attempt(lambda: self._write(line)), 0)
+        with hold_of(self.clock)():
+            await run_in_thread(call)
 
-    def _attempt(self, call: Callable[[], T]) -> T | None:
+    async def write_request(self, n: int, request: Request, sent: BodyCapture | None) -> None:
+        """Write a request to the part file. CassetteError if that fails."""
+        size = 0 if sent is None or sent.short is None else sent.length
+        await self._run(partial(self._write_request, n, request, sent), size)
+        await self._hide_late_secrets()
+
+    def _write_request(self, n: int, request: Request, sent: BodyCapture | None) -> None:
+        body = None if sent is None else request_body(sent, self.redactor)
+        headers = self.redactor.headers(request.headers)
+        form = request_form(RecordedRequest(request.method, self.redactor.url(str(request.url)), headers, body))
+        self._write_before(request, {"e": "open", "n": n, "op": request.op, "request": form})
+        self.open.add(n)
+
+    async def write_outcome(self, n: int, make_line: Callable[[], dict[str, Any]], size: int = 0) -> None:
+        """Write an outcome to the part file, unless the request has one or the recording is over. A failure is raised
+        by :meth:`publish`: the caller's response is never lost because of it."""
+        if n in self.open and not self._is_over:
+            self.open.remove(n)
+            await self._run(partial(self._write_outcome, make_line), size)
+            await self._hide_late_secrets()
+
+    def _write_outcome(self, make_line: Callable[[], dict[str, Any]]) -> None:
         try:
-            return call()
+            self._write(make_line())
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller's response must not be lost because of it
             self._record_failure(error)
-            return None
 
     def _write_before(self, request: Request, line: dict[str, Any]) -> None:
         """Before the request is sent: CassetteError when it cannot be written."""
@@ -151,24 +134,29 @@ class Recorder:
             raise CassetteError(message) from error
 
     def _write(self, line: dict[str, Any]) -> None:
+        if self.redactor.secrets.late:
+            line = self._without_secrets(line, set())
+        self.part.write(to_text(line))
+
+    def _without_secrets(self, line: dict[str, Any], bad_blobs: set[str]) -> dict[str, Any]:
+        return drop_secret_bytes(map_line(line, self.redactor.secrets.replace), bad_blobs, self.redactor)
+
+    async def _hide_late_secrets(self) -> None:
+        """Remove values from what was written before they turned out to be secrets."""
         late, self.redactor.secrets.late = self.redactor.secrets.late, []
         if late:
-            # What was written before may contain a value that has turned out to be a secret since.
-            replace = self.redactor.secrets.replace
+            await self._run(partial(self._rewrite_without, late), _LONGEST_IN_TURN + 1)
+
+    def _rewrite_without(self, late: list[str]) -> None:
+        try:
             bad = self._drop_blobs_with(late)
             if bad or self.redactor.secrets.were_written(late, self.part.path.read_bytes()):
-                self.part.rewrite(lambda line: drop_secret_bytes(map_line(line, replace), bad, self.redactor))
-            line = drop_secret_bytes(map_line(line, replace), bad, self.redactor)
-        self.part.write(to_text(line))
+                self.part.rewrite(lambda line: self._without_secrets(line, bad))
+        except Exception as error:  # noqa: BLE001 - as above
+            self._record_failure(error)
 
     def encode_body(self, capture: BodyCapture, headers: Headers) -> dict[str, Any] | None:
         """Return a response's recorded body."""
-        if capture.length <= _LONGEST_REMEMBERED:
-            key = (headers.get("Content-Type"), headers.get("Content-Encoding"), capture.parts[0])
-            return self._remember(key, lambda: self._encode_body(capture, headers))
-        return self._encode_body(capture, headers)
-
-    def _encode_body(self, capture: BodyCapture, headers: Headers) -> dict[str, Any] | None:
         body, blob = answer_body(capture, headers, self.redactor)
         if blob is not None:
             # It may turn out later that the blob contains a secret.
@@ -197,7 +185,7 @@ class Recorder:
             message = f"the recording at {self.part.path} is incomplete, nothing was published: {self._broken}"
             raise CassetteError(message) from self._broken
         if self._began is None:
-            if self._before is None:
+            if self.before is None:
                 publish(Document(self._meta()), self.cassette.path)
             return self.cassette.path
         recovered = recover(self.part.path)

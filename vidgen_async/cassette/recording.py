@@ -14,7 +14,7 @@ from attrs import evolve, field, mutable
 
 from vidgen_async import errors
 from vidgen_async.cassette.body_decoding import body_length
-from vidgen_async.cassette.body_encoding import BodyCapture, is_textual, read_through, request_body
+from vidgen_async.cassette.body_encoding import BodyCapture, is_textual, read_through
 from vidgen_async.cassette.document import CANCELLED, Document, Failure
 from vidgen_async.cassette.recorder import Recorder
 from vidgen_async.cassette.settings import Cassette, as_cassette
@@ -58,14 +58,15 @@ class RecordingTransport(WrappingTransport):
         super().__init__(inner)
         self.cassette: Cassette = as_cassette(cassette)
         self._auto_publish = auto_publish
-        self._recorder = self._make_recorder(None)
+        self._recorder = Recorder(self.cassette, self.clock or LoopClock(), before=self._load_before())
         self._active: set[InteractionRecorder] = set()
         self._is_closed = False
         self._is_over = False
         self.is_published: bool = False
 
-    def _make_recorder(self, before: Document | None) -> Recorder:
-        return Recorder(self.cassette, self.clock or LoopClock(), before=before)
+    def _load_before(self) -> Document | None:
+        """The cassette to which this recording is appended."""
+        return None
 
     @property
     def part(self) -> Path:
@@ -199,8 +200,6 @@ class InteractionRecorder:
     _status: int | None = field(default=None, init=False)
     _headers: Headers = field(factory=make_headers, init=False)
     _capture: BodyCapture = field(factory=lambda: BodyCapture(0), init=False)
-    _is_written: bool = field(default=False, init=False)
-    _is_over: bool = field(default=False, init=False)
 
     async def record_request(self, request: Request) -> None:
         """Before anything is sent. CassetteError when it cannot be written."""
@@ -209,14 +208,8 @@ class InteractionRecorder:
             sent = None if request.body is None else await read_through(request.body)
         except Exception:  # noqa: BLE001 - it is the caller's own; the inner transport raises it, too, with its evidence
             sent = None
-
-        def write() -> None:
-            recorded = None if sent is None else request_body(sent, self.recorder.redactor)
-            self.recorder.write_request(self.n, request, recorded)
-            self._is_written = True
-
         async with self.recorder.lock:
-            await self.recorder.run(write, 0 if sent is None or sent.short is None else sent.length)
+            await self.recorder.write_request(self.n, request, sent)
 
     def record_status(self, status: int, headers: Headers) -> None:
         """The status line and the headers were received."""
@@ -226,8 +219,7 @@ class InteractionRecorder:
         self._capture = BodyCapture(LONGEST_ANSWER if is_text else self.recorder.cassette.largest_blob)
 
     def on_chunk(self, chunk: bytes) -> None:
-        if not self._is_over:
-            self._capture.add(chunk)
+        self._capture.add(chunk)
 
     async def on_end(self, error: BaseException | None) -> None:
         match error:
@@ -275,24 +267,19 @@ class InteractionRecorder:
     async def discard(self) -> None:
         """It never became a request: it could not be written, or was not sent."""
         self.active.discard(self)
-        if self._is_written and not self._is_over:
-            self._is_over = True
+        if self.n in self.recorder.open:
             async with self.recorder.lock:
-                await self.recorder.write_outcome(lambda: {"e": "drop", "n": self.n})
+                await self.recorder.write_outcome(self.n, lambda: {"e": "drop", "n": self.n})
 
     async def finish(self, failure: Failure | None, how: str | None = None) -> None:
         """Record the outcome. ``how`` a body that is incomplete without an error ended: closed early, or cancelled."""
         times = times_form(self.started, self.answered, self.recorder.elapsed)
-        if self._is_over or not self._is_written:
-            self.active.discard(self)
-            return
         async with self.recorder.lock:
             self.active.discard(self)
-            if self._is_over:
-                return
-            self._is_over = True
             await self.recorder.write_outcome(
-                lambda: {"e": "done", "n": self.n, "t": times, **self._outcome(failure, how)}, self._capture.length
+                self.n,
+                lambda: {"e": "done", "n": self.n, "t": times, **self._outcome(failure, how)},
+                self._capture.length,
             )
 
     def _outcome(self, failure: Failure | None, how: str | None) -> dict[str, Any]:

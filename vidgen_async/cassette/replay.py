@@ -56,42 +56,75 @@ class ReplayTransport(Transport):
     is_replay = True
 
     def __init__(self, cassette: Cassette | str | os.PathLike[str]) -> None:
-        self.cassette: Cassette = as_cassette(cassette)
-        document = self.cassette.load()
+        cassette = as_cassette(cassette)
+        document = cassette.load()
         self.clock: VirtualClock = VirtualClock(document.meta.recorded_at)
-        self._player = Player(document, self.cassette, self.clock)
+        self._open(cassette, document, self.clock)
+
+    def _open(self, cassette: Cassette, document: Document, clock: Clock) -> None:
+        """Each outcome takes its time on ``clock`` if that is virtual."""
+        self.cassette: Cassette = cassette
         self.base_url: URL | None = None if document.meta.base_url is None else URL(document.meta.base_url)
         """The base URL of the recorded service, for the client of this replay."""
-        self.misses: list[CassetteError] = self._player.misses
+        self.misses: list[CassetteError] = []
         """The errors of requests that are not on the cassette, in order."""
-        self.played: list[int] = self._player.played
+        self.played: list[int] = []
         """The ordinals of the replayed interactions, in order."""
+        make_redactor = partial(
+            Redactor,
+            prompts=cassette.prompts,
+            secrets=cassette.secrets,
+            is_numbered=False,
+            origin=document.meta.origin,
+        )
+        self._matcher = RequestMatcher(document, cassette, (make_redactor(), make_redactor(hides_own_queries=False)))
+        self._document = document
+        self._clock = clock
+        self._closed = asyncio.Event()
+        self._reading = asyncio.Lock()
 
     async def send(self, request: Request) -> Response:
         """Return the recorded response, or raise the recorded error with the same evidence. The interaction is claimed
         before anything is awaited."""
-        return await self._player.play(await self._claim(request), request)
+        return await self._play(await self._claim(request), request)
 
     @asynccontextmanager
     async def connect(self, request: Request) -> AsyncIterator[Connection]:
         """Claim the interaction, and raise a recorded failure to connect. ``connection.send()`` returns or raises any
         other outcome; without it, the next equal request gets the interaction."""
-        async with self._player.connect(await self._claim(request), request) as connection:
-            yield connection
+        claim = await self._claim(request)
+        if claim.interaction.is_not_sent:
+            with nothing_sent(request):
+                await self._play(claim, request)
+        send = partial(self._play, claim, request)
+        try:
+            yield Connection(send, is_ready=lambda: not self._closed.is_set(), is_replay=True)
+        finally:
+            claim.release()
 
     async def _claim(self, request: Request) -> Claim:
-        if self._player.closed.is_set():
+        """Claim the next interaction for the request. Nothing is awaited unless its body must be read: such requests
+        claim in the order in which they began, however long a body takes."""
+        if self._closed.is_set():
             raise _closed(request, Delivery.NOT_SENT)
+        body = request.body
         try:
-            return await self._player.claim(request)
+            if body is None or isinstance(body, BytesBody):
+                key = self._matcher.key_of(request, b"" if body is None else body.data)
+                return self._matcher.claim(key, request.op)
+            with hold_of(self._clock)():
+                async with self._reading:
+                    sent = await read_through(body)
+                    return self._matcher.claim(self._matcher.key_of(request, sent.short, sent.sha256), request.op)
         except CassetteError as error:
-            self.misses.append(error)
+            self._record(error)
             raise
 
     @property
     def unused(self) -> tuple[Interaction, ...]:
         """The interactions that were not replayed, without requests that were cancelled when they were recorded."""
-        return self._player.unused
+        claimed = self._matcher.played
+        return tuple(one for one in self._document.interactions if one.n not in claimed and not one.is_cancelled)
 
     def check(self, *, allow_unused: bool = False) -> None:
         """Raise the first miss, even if it was caught before; else CassetteUnusedError for unused interactions."""
@@ -107,63 +140,9 @@ class ReplayTransport(Transport):
 
     async def aclose(self) -> None:
         """Refuse further sends; pending ones raise TransportClosedError. May be called twice."""
-        self._player.closed.set()
+        self._closed.set()
 
-
-class Player:
-    """Replays the interactions of a cassette; each outcome takes its time on ``clock`` if that is virtual."""
-
-    def __init__(self, document: Document, cassette: Cassette, clock: Clock) -> None:
-        self.cassette = cassette
-        make_redactor = partial(
-            Redactor,
-            prompts=cassette.prompts,
-            secrets=cassette.secrets,
-            is_numbered=False,
-            origin=document.meta.origin,
-        )
-        redactors = (make_redactor(), make_redactor(hides_own_queries=False))
-        self.matcher = RequestMatcher(document, cassette, redactors)
-        self.played: list[int] = []
-        #: The errors that :meth:`ReplayTransport.check` raises, even if they are caught.
-        self.misses: list[CassetteError] = []
-        self.closed = asyncio.Event()
-        self._document = document
-        self._clock = clock
-        self._reading = asyncio.Lock()
-
-    async def claim(self, request: Request, *, may_repeat: bool = True) -> Claim:
-        """Claim the next interaction for the request. Nothing is awaited unless its body must be read: such requests
-        claim in the order in which they began, however long a body takes."""
-        body = request.body
-        if body is None or isinstance(body, BytesBody):
-            key = self.matcher.key_of(request, b"" if body is None else body.data)
-            return self.matcher.claim(key, request.op, may_repeat=may_repeat)
-        with hold_of(self._clock)():
-            async with self._reading:
-                sent = await read_through(body)
-                key = self.matcher.key_of(request, sent.short, sent.sha256)
-                return self.matcher.claim(key, request.op, may_repeat=may_repeat)
-
-    @property
-    def unused(self) -> tuple[Interaction, ...]:
-        return tuple(
-            one for one in self._document.interactions if one.n not in self.matcher.played and not one.is_cancelled
-        )
-
-    @asynccontextmanager
-    async def connect(self, claim: Claim, request: Request) -> AsyncIterator[Connection]:
-        """Repeat the first step of a create."""
-        if claim.interaction.is_not_sent:
-            with nothing_sent(request):
-                await self.play(claim, request)
-        send = partial(self.play, claim, request)
-        try:
-            yield Connection(send, is_ready=lambda: not self.closed.is_set(), is_replay=True)
-        finally:
-            claim.release()
-
-    async def play(self, claim: Claim, request: Request) -> Response:
+    async def _play(self, claim: Claim, request: Request) -> Response:
         """Repeat for this request what happened to the recorded one."""
         claim.is_played = True
         interaction, failure = claim.interaction, claim.interaction.failure
@@ -192,7 +171,7 @@ class Player:
                     if isinstance(self._clock, VirtualClock):
                         self._clock.touch()
                     await asyncio.sleep(0)
-                if self.closed.is_set():
+                if self._closed.is_set():
                     raise _closed_within_body(request)
                 if chunk:
                     yield chunk
@@ -225,7 +204,7 @@ class Player:
         if waited < _SHORTEST_WAIT or interaction.is_cancelled or not isinstance(self._clock, VirtualClock):
             return
         await self._clock.sleep(waited)
-        if self.closed.is_set():
+        if self._closed.is_set():
             raise _closed(request, Delivery.NOT_SENT if interaction.is_not_sent else Delivery.MAYBE_SENT)
 
     async def _await_cancellation(self, request: Request) -> None:
@@ -233,7 +212,7 @@ class Player:
         not sleep on the clock, so that a time limit of the caller, virtual or real, can expire."""
         try:
             async with asyncio.timeout(_CANCEL_TIMEOUT):
-                await self.closed.wait()
+                await self._closed.wait()
         except TimeoutError:
             message = (
                 f"{request.op}: the caller of this request was cancelled when it was recorded, and is not cancelled now"

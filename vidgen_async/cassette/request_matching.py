@@ -75,7 +75,7 @@ class RequestMatcher:
             loose = (exact[0], unify_pseudonyms(exact[1]), unify_pseudonyms(exact[2]))
             self._loose.setdefault(loose, InteractionQueue(queue.name)).waiting.append(interaction)
 
-    def claim(self, key: Key, op: str, *, may_repeat: bool = True) -> Claim:
+    def claim(self, key: Key, op: str) -> Claim:
         """The next interaction for a request.
 
         Raises:
@@ -92,7 +92,7 @@ class RequestMatcher:
                 queue.played += 1
                 queue.last = interaction
                 return Claim(interaction, partial(self._give_back, interaction, queue))
-        if may_repeat and self._cassette.exhausted == "repeat-last" and queue.last is not None:
+        if self._cassette.exhausted == "repeat-last" and queue.last is not None:
             return Claim(queue.last, lambda: None)
         raise self._exhausted(queue, op)
 

@@ -2,8 +2,8 @@
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from attrs import evolve, frozen
 
@@ -13,10 +13,8 @@ from vidgen_async.cassette.reader import Reader
 from vidgen_async.cassette.redactor import Redactor
 from vidgen_async.cassette.writer import interaction_form
 from vidgen_async.errors import CassetteSecretError
-from vidgen_async.redaction.pseudonyms import PSEUDONYM, Secrets, unify_pseudonyms
+from vidgen_async.redaction.pseudonyms import Secrets, unify_pseudonyms
 from vidgen_async.redaction.secret_names import HeaderKind, find_secret_form, kind_of_header
-
-Change: TypeAlias = Callable[[str], str]
 
 
 @frozen
@@ -33,12 +31,22 @@ def scan(document: Document, secrets: Secrets | None = None, *, origin: str | No
     redactor = Redactor(is_numbered=False, origin=document.meta.origin or origin)
     for interaction in document.interactions:
         redactor.note_ids((interaction.body or {}).get("json"))
-    scanning = _Scan(redactor, secrets if secrets is not None and is_any_in(document, secrets) else None)
-    meta = {"base_url": document.meta.base_url, **document.meta.extra}
-    scanning.leaves({"meta": meta, **document.extra}, "")
+    known = secrets if secrets is not None and is_any_in(document, secrets) else None
+
+    def header(name: str, value: str) -> str:
+        kind = kind_of_header(name)
+        if kind in (HeaderKind.SECRET, HeaderKind.DROPPED):  # which are never recorded
+            return redactor.secrets.hide(value, "header", is_secret=False)
+        return redactor.url(value) if kind is HeaderKind.ADDRESS else redactor.text(value)
+
+    meta = {"meta": {"base_url": document.meta.base_url, **document.meta.extra}, **document.extra}
+    found = list(_differences(meta, redactor.json(meta), "", known))
     for at, interaction in enumerate(document.interactions):
-        scanning.interaction(interaction, f"/interactions/{at}")
-    return scanning.found
+        form, more = interaction_form(evolve(interaction, extra={})), {"op": interaction.op, **interaction.extra}
+        redacted = map_line(form, redactor.text, url=redactor.url, json=redactor.json, header=header)
+        found += _differences(form, drop_secret_bytes(redacted, set(), redactor), f"/interactions/{at}", known)
+        found += _differences(more, redactor.json(more), f"/interactions/{at}", known)
+    return found
 
 
 def refuse_secrets(document: Document, secrets: Secrets | None = None, *, origin: str | None = None) -> None:
@@ -49,61 +57,22 @@ def refuse_secrets(document: Document, secrets: Secrets | None = None, *, origin
         raise CassetteSecretError(message, where=finding.where, kind=finding.kind, advice=advice)
 
 
-class _Scan:
-    """One scan, and what it has found so far."""
-
-    def __init__(self, redactor: Redactor, known: Secrets | None) -> None:
-        self._redactor = redactor
-        self._known = known
-        self.found: list[Finding] = []
-
-    def interaction(self, interaction: Interaction, pointer: str) -> None:
-        self._compare(f"{pointer}/request/url", interaction.request.url, self._redactor.url)
-        self._headers(interaction.request.headers, f"{pointer}/request/headers")
-        self._headers(interaction.headers, f"{pointer}/response/headers")
-        self._body(interaction.request.body, f"{pointer}/request/body")
-        self._body(interaction.body, f"{pointer}/response/body")
-        if interaction.failure is not None:
-            self._compare(f"{pointer}/error/message", interaction.failure.message, self._redactor.text)
-        self.leaves({"op": interaction.op, **interaction.extra}, pointer)
-
-    def leaves(self, value: Any, pointer: str, name: str = "") -> None:
-        """All texts and numbers in a JSON value."""
-        if isinstance(value, dict):
-            for key, item in value.items():
-                # A name may be a secret itself: then it is not shown either.
-                shown = self._redactor.text(key)
-                place = f"{pointer}/{shown.replace('~', '~0').replace('/', '~1')}"
-                self._compare(place, key, self._redactor.text)
-                self.leaves(item, place, self._redactor.name_below(name, key))
-        elif isinstance(value, list):
-            for at, item in enumerate(value):
-                self.leaves(item, f"{pointer}/{at}", name)
-        elif value is not None and not isinstance(value, bool):
-            self._compare(pointer, str(value), lambda _: str(self._redactor.json(value, name)))
-
-    def _headers(self, headers: tuple[tuple[str, str], ...], pointer: str) -> None:
-        for at, (name, value) in enumerate(headers):
-            kind = kind_of_header(name)
-            if kind in (HeaderKind.SECRET, HeaderKind.DROPPED) and not PSEUDONYM.fullmatch(value):
-                self.found.append(Finding(f"{pointer}/{at}", "header that is never recorded"))
-            self._compare(
-                f"{pointer}/{at}", value, self._redactor.url if kind is HeaderKind.ADDRESS else self._redactor.text
-            )
-
-    def _body(self, body: dict[str, Any] | None, pointer: str) -> None:
-        if body is not None and "json" in body:
-            self.leaves(body["json"], f"{pointer}/json")
-        elif body is not None and "text" in body:
-            self._compare(f"{pointer}/text", str(body["text"]), self._redactor.text)
-        elif body is not None and "b64" in body and hides_a_secret(base64.b64decode(body["b64"]), self._redactor):
-            self.found.append(Finding(f"{pointer}/b64", "something in its bytes"))
-
-    def _compare(self, pointer: str, text: str, redact: Change) -> None:
-        if self._known is not None and self._known.is_in(text):
-            self.found.append(Finding(pointer, "known value"))
-        elif unify_pseudonyms(redact(text)) != unify_pseudonyms(text):
-            self.found.append(Finding(pointer, find_secret_form(text) or "value of a secret name"))
+def _differences(value: Any, redacted: Any, pointer: str, known: Secrets | None) -> Iterator[Finding]:
+    """Where a part of a cassette has a known value, or differs from itself without secrets."""
+    if isinstance(value, dict) and len(value) == len(redacted):
+        for (name, item), (shown, other) in zip(value.items(), redacted.items(), strict=True):
+            # A name may be a secret itself: then it is not shown either.
+            place = f"{pointer}/{shown.replace('~', '~0').replace('/', '~1')}"
+            yield from _differences(name, shown, place, known)
+            yield from _differences(item, other, place, known)
+    elif isinstance(value, list):
+        for at, (item, other) in enumerate(zip(value, redacted, strict=True)):
+            yield from _differences(item, other, f"{pointer}/{at}", known)
+    elif known is not None and known.is_in(str(value)):
+        yield Finding(pointer, "known value")
+    elif unify_pseudonyms(str(redacted)) != unify_pseudonyms(str(value)):
+        other = "something in its bytes" if isinstance(value, dict) else "value of a secret name"
+        yield Finding(pointer, find_secret_form(str(value)) or other)
 
 
 # -- changing what is written ----------------------------------------------------------------------------------------
@@ -144,34 +113,37 @@ def redact_again(document: Document, others: Iterable[Interaction]) -> Document:
     return evolve(document, interactions=interactions)
 
 
-def map_line(line: dict[str, Any], change: Change) -> dict[str, Any]:
-    """An interaction as JSON, or a line of a recording in progress, with ``change`` applied to every recorded text.
-    Binary bodies are unchanged."""
+def map_line(
+    line: dict[str, Any],
+    text: Callable[[str], str],
+    *,
+    url: Callable[[str], str] | None = None,
+    json: Callable[[Any], Any] | None = None,
+    header: Callable[[str, str], str] | None = None,
+) -> dict[str, Any]:
+    """An interaction as JSON, or a line of a recording in progress, with ``text`` applied to every recorded text, and
+    the others to addresses, JSON bodies and headers. Binary bodies are unchanged."""
     mapped = dict(line)
     if line.get("base_url"):
-        mapped["base_url"] = change(line["base_url"])
-    for part in ("request", "response"):
-        if part in line:
-            mapped[part] = _map_part(line[part], change)
+        mapped["base_url"] = text(line["base_url"])
+    for part in line.keys() & {"request", "response"}:
+        mapped[part] = new = dict(line[part])
+        if "url" in new:
+            new["url"] = (url or text)(new["url"])
+        if "headers" in new:
+            pairs = (pair.partition(": ") for pair in new["headers"])
+            new["headers"] = [f"{name}: {header(name, value) if header else text(value)}" for name, _, value in pairs]
+        body = new.get("body") or {}
+        if "json" in body:
+            new["body"] = {**body, "json": json(body["json"]) if json else _map_json(body["json"], text)}
+        elif "text" in body:
+            new["body"] = {**body, "text": text(body["text"])}
     if "error" in line:
-        mapped["error"] = {**line["error"], "message": change(line["error"]["message"])}
+        mapped["error"] = {**line["error"], "message": text(line["error"]["message"])}
     return mapped
 
 
-def _map_part(part: dict[str, Any], change: Change) -> dict[str, Any]:
-    mapped = dict(part)
-    if "url" in part:
-        mapped["url"] = change(part["url"])
-    if "headers" in part:
-        pairs = (header.partition(": ") for header in part["headers"])
-        mapped["headers"] = [f"{name}: {change(value)}" for name, _, value in pairs]
-    body = part.get("body") or {}
-    for kind in body.keys() & {"json", "text"}:
-        mapped["body"] = {**body, kind: _map_json(body[kind], change)}
-    return mapped
-
-
-def _map_json(value: Any, change: Change) -> Any:
+def _map_json(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):

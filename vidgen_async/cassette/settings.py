@@ -52,16 +52,23 @@ def _one_of(*allowed: str) -> Any:
     return check
 
 
-def _values(given: Iterable[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+def _secrets(given: Iterable[str]) -> tuple[str, ...]:
+    texts = _items(given)
+    if not all(isinstance(text, str) for text in texts):  # which are not shown
+        raise ConfigurationError("Cassette(secrets=…) holds texts")
+    return texts
 
 
 def _pointers(given: Iterable[str]) -> tuple[str, ...]:
-    pointers = _values(given)
+    pointers = _items(given)
     for pointer in pointers:
         if not isinstance(pointer, str) or not pointer.startswith("/"):
             raise ConfigurationError(f"Cassette(ignore=…) holds JSON pointers like '/prompt', not {pointer!r}")
     return pointers
+
+
+def _items(given: Iterable[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
 
 
 @frozen
@@ -82,7 +89,7 @@ class Cassette:
 
     path: Path = field(converter=Path)
     prompts: Prompts = field(default="keep", kw_only=True, validator=_one_of("keep", "pseudonym"))
-    secrets: tuple[str, ...] = field(default=(), kw_only=True, converter=_values, repr=False)
+    secrets: tuple[str, ...] = field(default=(), kw_only=True, converter=_secrets, repr=False)
     exhausted: Exhausted = field(default="error", kw_only=True, validator=_one_of("error", "repeat-last"))
     ignore: tuple[str, ...] = field(default=(), kw_only=True, converter=_pointers)
     largest_blob: int = field(default=1 << 20, kw_only=True)

@@ -5,23 +5,22 @@ import logging
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from vidgen_async.cli.operations import CommandRun
+import click
+from attrs import define
+
+from vidgen_async.cli.run import Run
 from vidgen_async.cli.run_state import RunState, Stage
-from vidgen_async.cli.service_connection import open_client
-from vidgen_async.cli.settings import Access, Settings
-from vidgen_async.cli.terminal.exit_codes import Exit
-from vidgen_async.cli.terminal.exit_reports import error_report, exit_code, interrupt_report
+from vidgen_async.cli.settings import Settings
+from vidgen_async.cli.terminal.exit_codes import Exit, exit_code
+from vidgen_async.cli.terminal.exit_reports import error_report, interrupt_report
 from vidgen_async.cli.terminal.formatting import traceback_of
-from vidgen_async.cli.terminal.standard_streams import drop_lost_output, lost_output
-from vidgen_async.cli.terminal.status_display import Screen, make_screen
-from vidgen_async.events import Event
-from vidgen_async.watcher.hooks import OnUpdate
+from vidgen_async.cli.terminal.standard_streams import lost_output
+from vidgen_async.cli.terminal.status_display import Screen
 
 #: The signals that end a run cleanly, and the word for each in reports.
 SIGNALS = {signal.SIGINT: "Interrupted", signal.SIGTERM: "Terminated"}
@@ -29,131 +28,99 @@ if sys.platform != "win32":
     SIGNALS |= {signal.SIGHUP: "Hangup", signal.SIGQUIT: "Quit"}
 
 
-#: What a command does with an open client.
-Work: TypeAlias = Callable[[CommandRun], Coroutine[Any, Any, None]]
+#: What a command does; the exit code if it is another than that of success.
+Command: TypeAlias = Callable[[Run], Coroutine[Any, Any, int | None]]
 
 
-def run_with_client(
-    settings: Settings,
-    run_state: RunState,
-    work: Work,
-    *,
-    orders: Access = Access.NONE,
-    on_update: OnUpdate | None = None,
-    only_prints: bool = False,
-    needs_key: bool = True,
-) -> int:
-    """Run the work with an open client and return the exit code. Work that only uses the journal needs no key.
+def execute(command: Command, settings: Settings) -> int:
+    """Run the command, show how it ended, and return the exit code.
 
-    If it ``only_prints``, it fails if stdout cannot be written; any other work continues, and its result counts.
+    SIGINT, SIGTERM, SIGHUP and SIGQUIT cancel it, which closes the client: it waits for an order that is being sent, up
+    to the client's grace period. A second signal exits at once. SIGHUP does not count: closing a terminal sends it more
+    than once, and then SIGTERM.
     """
-    if not only_prints:
-        drop_lost_output()
-    screen = make_screen(is_debug=settings.is_debug, is_json=settings.is_json)
-    run_state.connection = settings.connection
-    run_state.options = (*settings.options, *run_state.options)
-    started_at = time.monotonic()
-
-    async def run() -> None:
-        opening = open_client(settings, run_state, screen, orders=orders, on_update=on_update, needs_key=needs_key)
-        async with opening as (client, journal):
-            await work(
-                CommandRun(
-                    client,
-                    run_state,
-                    screen,
-                    settings.timeout,
-                    started_at,
-                    is_impatient=settings.is_impatient,
-                    journal=journal,
-                )
-            )
-
-    return run_command(run(), run_state, screen, is_debug=settings.is_debug)
+    return run_command(command, Run.of(settings))
 
 
-def run_query(settings: Settings, work: Work) -> int:
-    """Run work that only reads from the service: it orders nothing and stores nothing on the disk."""
-    return run_with_client(settings, RunState(stage=Stage.QUERY), work, only_prints=True)
-
-
-def run_command(work: Coroutine[Any, Any, None], run_state: RunState, screen: Screen, *, is_debug: bool) -> int:
-    """Run the work, show how it ended, and return the exit code.
-
-    SIGINT, SIGTERM, SIGHUP and SIGQUIT cancel the work, which closes the client: it waits for an order that is being
-    sent, up to the client's grace period. A second signal exits at once. SIGHUP does not count: closing a terminal
-    sends it more than once, and then SIGTERM.
-    """
+def run_command(command: Command, run: Run) -> int:
+    """:func:`execute` for a run that was made."""
+    screen, run_state, is_debug = run.screen, run.state, run.settings.is_debug
     shown = _ScreenHandler(screen, logging.DEBUG if is_debug else logging.WARNING)
     # While the command reads the catalog, it warns or fails with the error itself.
     shown.addFilter(
         lambda record: (
-            run_state.stage is not Stage.CATALOG or getattr(record, "event_name", None) != Event.CATALOG_FETCH_FAILED
+            run_state.stage is not Stage.CATALOG or getattr(record, "event_name", None) != "catalog.fetch_failed"
         )
     )
     if is_debug:  # the DEBUG records of other libraries, such as asyncio, are left out
         shown.addFilter(lambda record: record.levelno >= logging.INFO or record.name.startswith("vidgen_async"))
     else:  # the command shows an uncertain order itself
-        shown.addFilter(lambda record: getattr(record, "event_name", None) != Event.ORDER_UNCERTAIN)
+        shown.addFilter(lambda record: getattr(record, "event_name", None) != "order.uncertain")
     with (
         _handle_logs(logging.getLogger(), shown),
         _handle_logs(logging.getLogger("vidgen_async.watcher"), _FailedPollHandler(screen, run_state)),
     ):
-        return _run_on_loop(_supervise(work, run_state, screen, is_debug=is_debug))
+        make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+        with suppress(ImportError):  # the extra speed
+            make_loop = import_module("uvloop").new_event_loop
+        with asyncio.Runner(loop_factory=make_loop) as runner:
+            return runner.run(_supervise(command, run))
 
 
-def _run_on_loop(work: Coroutine[Any, Any, int]) -> int:
-    """Like ``asyncio.run``, but on uvloop where the extra ``speed`` is installed."""
-    make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
-    with suppress(ImportError):
-        make_loop = import_module("uvloop").new_event_loop
-    with asyncio.Runner(loop_factory=make_loop) as runner:
-        return runner.run(work)
+async def _supervise(command: Command, run: Run) -> int:
+    run_state, screen = run.state, run.screen
 
+    async def work() -> int | None:
+        async with run.exits:
+            return await command(run)
 
-async def _supervise(work: Coroutine[Any, Any, None], run_state: RunState, screen: Screen, *, is_debug: bool) -> int:
-    worker = asyncio.get_running_loop().create_task(work, name="command")
+    worker = asyncio.get_running_loop().create_task(work(), name="command")
     with _handle_signals(worker, run_state, screen) as interruption:
         await asyncio.wait({worker})
-        await run_state.await_create()
+        if run_state.creating is not None:  # closing the client settled it; without an outcome it stays uncertain
+            await asyncio.wait({run_state.creating}, timeout=1.0)
+            run_state.creating.cancel()
+            run_state.settle_create()
     screen.close()
     if worker.cancelled() and run_state.stage is Stage.SERVE:
         screen.print_fact("sandbox", "stopped")
         return Exit.OK
-    if worker.cancelled() and interruption.signal is not None:
-        code = 128 + interruption.signal
-        screen.show_error(interrupt_report(run_state, SIGNALS[interruption.signal]), code)
+    if worker.cancelled() and interruption.received is not None:
+        code = 128 + interruption.received
+        screen.show_error(interrupt_report(run_state, SIGNALS[interruption.received]), code)
         return code
     error = asyncio.CancelledError() if worker.cancelled() else worker.exception()
     if error is None:
         if lost := lost_output():
             screen.warn(f"done, but some output could not be written to stdout: {lost}")
-        return Exit.OK
-    if is_debug:
+        return worker.result() or Exit.OK
+    if isinstance(error, click.ClickException):
+        raise error
+    if run.settings.is_debug:
         sys.stderr.write(traceback_of(error))
     ended_with = exit_code(error, run_state.stage)
     screen.show_error(error_report(error, run_state), ended_with)
     return ended_with
 
 
+@define(eq=False)
 class _Interruption:
     """The first signal cancels the worker, the second exits the process. Hangups do not count."""
 
-    def __init__(self, worker: "asyncio.Task[None]", run_state: RunState, screen: Screen) -> None:
-        self._worker = worker
-        self._run_state = run_state
-        self._screen = screen
-        self._has_signal = False
-        self.signal: signal.Signals | None = None
+    _worker: "asyncio.Task[int | None]"
+    _run_state: RunState
+    _screen: Screen
+    received: signal.Signals | None = None
+    _has_signal: bool = False
 
     def handle(self, which: signal.Signals) -> None:
         is_hangup = SIGNALS[which] == "Hangup"
         if self._has_signal and not is_hangup:
             self._exit(which)
         self._has_signal = self._has_signal or not is_hangup
-        if self.signal is not None:
+        if self.received is not None:
             return
-        self.signal = which
+        self.received = which
         self._worker.cancel()
         if self._run_state.stage is Stage.CREATE and self._run_state.task_id is None:
             hint = "" if is_hangup else " (a second signal exits at once)"
@@ -172,7 +139,7 @@ class _Interruption:
 
 
 @contextmanager
-def _handle_signals(worker: "asyncio.Task[None]", run_state: RunState, screen: Screen) -> Iterator[_Interruption]:
+def _handle_signals(worker: "asyncio.Task[int | None]", run_state: RunState, screen: Screen) -> Iterator[_Interruption]:
     loop = asyncio.get_running_loop()
     interruption = _Interruption(worker, run_state, screen)
     handlers = {which: signal.getsignal(which) for which in SIGNALS}
@@ -223,11 +190,11 @@ class _FailedPollHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         event, task_id = getattr(record, "event_name", None), str(getattr(record, "task_id", ""))
-        if event in (Event.TASK_CHANGED, Event.TASK_ENDED):
+        if event in ("task.changed", "task.ended"):
             self._failed.pop(task_id, None)
             self._run_state.last_poll_error = None
             self._has_warned = self._has_warned and bool(self._failed)
-        elif event == Event.POLL_FAILED:
+        elif event == "poll.failed":
             self._run_state.last_poll_error = str(getattr(record, "error", ""))
             count = self._failed[task_id] = self._failed.get(task_id, 0) + 1
             if count == 2 and not self._has_warned and not self._run_state.shows_failed_polls:

@@ -3,24 +3,22 @@
 import functools
 import re
 import sys
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Coroutine, Sequence
+from inspect import iscoroutinefunction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 import click
 from attrs import fields_dict
 
 from vidgen_async.cli.interrupts import exit_at_interrupts
 from vidgen_async.cli.option_values import Number, WholeNumber, check_image, check_texts, problem_of_text, read_field
-from vidgen_async.cli.settings import DEFAULT_ACCOUNT, Access, Settings
+from vidgen_async.cli.settings import DEFAULT_ACCOUNT, ONE_DAY, Access, Settings
 from vidgen_async.errors import ConfigurationError, VidgenError
-from vidgen_async.types.limits import ONE_DAY
-from vidgen_async.types.resources import RATIOS
+from vidgen_async.types import Ratio
 
 if TYPE_CHECKING:
     from vidgen_async.cli.request_options import RequestOptions
-    from vidgen_async.journal import Journal
 
 F = TypeVar("F", bound=Callable[..., Any])
 Option = Callable[[F], F]
@@ -139,9 +137,18 @@ no_validate_option = click.option(
 )
 
 
+def execute(command: Callable[..., Coroutine[Any, Any, Any]], settings: Settings, **values: Any) -> int:
+    """Run a command, with the values of its options by name, and return the exit code. What runs it is imported only
+    here: help and completion need none of it."""
+    with exit_at_interrupts():
+        from vidgen_async.cli import command_runner  # noqa: PLC0415 - as above
+    return command_runner.execute(functools.partial(command, **values), settings)
+
+
 def connection_options(*, orders: bool = False, stored_tasks: bool = False, polling: bool = False) -> Callable[[F], F]:
     """Add the options for the connection to the service, and for the journal (``orders``, or ``stored_tasks`` for the
-    command that reads the unfinished tasks in it) and ``polling``; the command gets them as one ``settings``."""
+    command that reads the unfinished tasks in it) and ``polling``. The command is a coroutine function that gets its
+    :class:`~vidgen_async.cli.run.Run`, or a function that gets the settings and returns the exit code."""
 
     def decorate(command: F) -> F:
         @functools.wraps(command)
@@ -151,7 +158,7 @@ def connection_options(*, orders: bool = False, stored_tasks: bool = False, poll
             if settings.is_sandbox:  # which has all of these itself
                 for option in {"--base-url", "--account", "--journal"}.intersection(settings.connection[::2]):
                     raise click.UsageError(f"--sandbox and {option} cannot be combined.")
-            return command(settings=settings, **values)
+            return execute(command, settings, **values) if iscoroutinefunction(command) else command(settings, **values)
 
         journal = _STORED_TASKS if stored_tasks else _ORDERS if orders else ()
         options = (*(_POLLING if polling else ()), *journal, *_CONNECTION)
@@ -166,23 +173,19 @@ def order_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     option or that a shell may expand."""
     import asyncio  # noqa: PLC0415 - as below
 
-    from vidgen_async.cli.service_connection import open_journal, parse_base_url  # noqa: PLC0415 - help needs no client
+    from vidgen_async.cli.service_connection import open_client  # noqa: PLC0415 - help needs no client
+
+    async def find() -> list[str]:
+        named = {name: ctx.params[name] for name in ("base_url", "journal", "account") if ctx.params.get(name)}
+        opening = open_client(Settings(**named), Access.EXISTING, lambda _: None, needs_key=False)
+        async with opening as opened:
+            orders = await opened.client.orders.list(limit=MAX_SEARCHED, newest_first=True)
+        return [order.order_id for order in orders if order.order_id.startswith(incomplete)]
 
     try:
-        service = str(parse_base_url(ctx.params.get("base_url")).origin())
-        journal, _ = open_journal(ctx.params.get("journal"), Access.EXISTING)
-        return asyncio.run(_list_ids(journal, service, ctx.params.get("account") or DEFAULT_ACCOUNT, incomplete))
+        ids = asyncio.run(find())
     except VidgenError:
         return []
-
-
-async def _list_ids(journal: "Journal", service: str, account: str, beginning: str) -> list[str]:
-    try:
-        now = datetime.now(UTC)
-        orders = await journal.list(service, account, now, limit=MAX_SEARCHED, newest_first=True)
-    finally:
-        await journal.aclose()
-    ids = [order.order_id for order in orders if order.order_id.startswith(beginning)]
     return [one for one in ids if one.isprintable() and not one.startswith(("-", "~", "="))][:MAX_OFFERED]
 
 
@@ -240,7 +243,7 @@ _REQUEST: Sequence[Option[Any]] = (
     click.option(
         "--duration", type=WholeNumber(min=1), metavar="S", help="Seconds; vidgen models lists the allowed ones."
     ),
-    click.option("--ratio", type=click.Choice(RATIOS), help="Aspect ratio, width to height."),
+    click.option("--ratio", type=click.Choice(get_args(Ratio)), help="Aspect ratio, width to height."),
     click.option("--resolution", metavar="R", help="A resolution of the model, such as 720p."),
     click.option("--mode", metavar="M", help="A mode of the model; the service does not document the names."),
     repeatable_option(

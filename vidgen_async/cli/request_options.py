@@ -1,14 +1,16 @@
 """A video as described on the command line: its request, and the choice of a model if none is given."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from attrs import field, fields_dict, frozen
 
 from vidgen_async.cli.option_values import is_url
 from vidgen_async.cli.terminal.formatting import span
 from vidgen_async.errors import InvalidRequestError
-from vidgen_async.service.validation import MIN_IMAGES
-from vidgen_async.types.resources import Catalog, CatalogModel, Ratio, VideoRequest
+from vidgen_async.types import Catalog, CatalogModel, Ratio, VideoRequest
+
+#: The options that are fields of a request with the same name.
+_OPTIONS = ("prompt", "duration", "ratio", "resolution", "mode", "image_ids", "video_urls", "audio_urls")
 
 
 @frozen(kw_only=True)
@@ -38,22 +40,11 @@ class RequestOptions:
 
     def request(self, model: str) -> VideoRequest:
         """The request for this model, without the files to upload."""
+        given = {name: value for name in _OPTIONS if (value := getattr(self, name)) is not None and value != ()}
         known = {name: value for name, value in self.fields.items() if name in VideoRequest.field_names()}
-        image_urls = tuple(image for image in self.images if is_url(image))
-        return VideoRequest(
-            model=model,
-            prompt=self.prompt,
-            duration=self.duration,
-            ratio=self.ratio,
-            resolution=self.resolution,
-            mode=self.mode,
-            image_urls=image_urls or None,
-            image_ids=self.image_ids or None,
-            video_urls=self.video_urls or None,
-            audio_urls=self.audio_urls or None,
-            extra={name: value for name, value in self.fields.items() if name not in known},
-            **known,  # type: ignore[arg-type] # lists of objects, which validation checks
-        )
+        image_urls = tuple(image for image in self.images if is_url(image)) or None
+        extra = {name: value for name, value in self.fields.items() if name not in known}
+        return VideoRequest(**{"model": model, "image_urls": image_urls, "extra": extra, **given, **known})
 
 
 #: The names of the arguments and options that describe a request.
@@ -65,15 +56,12 @@ def choose_model(catalog: Catalog, options: RequestOptions, *, is_free: bool) ->
     chooses a price; where nothing is charged (the sandbox) one is chosen whose entry accepts the images and that
     creates the shortest video."""
     fitting = [model for model in catalog.usable if _fits(model, options)]
-    problem = None
     if not fitting:
         usable = "; ".join(map(describe, catalog.usable)) or "none"
-        problem = f"no available model supports this request; available models: {usable}"
-    elif len(fitting) > 1 and not is_free:
-        models = "; ".join(map(describe, fitting))
-        problem = f"several models support this request; choose one with --model (vidgen models shows prices): {models}"
-    if problem is not None:
-        raise InvalidRequestError(problem, problems=[problem])
+        raise invalid("no available model supports this request; available models", [usable])
+    if len(fitting) > 1 and not is_free:
+        problem = "several models support this request; choose one with --model (vidgen models shows prices)"
+        raise invalid(problem, ["; ".join(map(describe, fitting))])
 
     def rank(model: CatalogModel) -> tuple[bool, int]:
         return options.image_count > 0 and model.max_reference_images is None, min(model.durations, default=0)
@@ -98,5 +86,10 @@ def _fits(model: CatalogModel, options: RequestOptions) -> bool:
         (options.duration is None or not model.durations or options.duration in model.durations)
         and (options.resolution is None or not model.resolutions or options.resolution in model.resolutions)
         and (model.max_reference_images is None or options.image_count <= model.max_reference_images)
-        and options.image_count >= MIN_IMAGES.get(model.code, 0)
+        and options.image_count >= model.min_reference_images
     )
+
+
+def invalid(what: str, problems: Sequence[str]) -> InvalidRequestError:
+    """The error of a request with these problems."""
+    return InvalidRequestError(f"{what}: {'; '.join(problems)}", problems=problems)

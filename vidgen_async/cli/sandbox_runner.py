@@ -8,20 +8,18 @@ import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from ipaddress import ip_address
 from typing import Any
 
 import click
 from attrs import define, field
 
+from vidgen_async import Client
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.terminal.formatting import clean
 from vidgen_async.cli.terminal.status_display import Screen
-from vidgen_async.client.settings import checked_key
 from vidgen_async.errors import ConfigurationError
-from vidgen_async.redaction.messages import hide_in_path
-from vidgen_async.sandbox import ReceivedCreate, ReceivedRequest, Sandbox, StateError
-from vidgen_async.sandbox.web.access_control import is_loopback
-from vidgen_async.sandbox.web.fault_input import plan_text
+from vidgen_async.sandbox import ReceivedCreate, ReceivedRequest, Sandbox, StateError, plan_text
 
 #: Seconds after which a request without a response is logged as such.
 OVERDUE_AFTER = 2.0
@@ -51,7 +49,7 @@ async def _open_sandbox(
     """Start the sandbox; ConfigurationError for a wrong option."""
     try:
         sandbox = Sandbox(api_key=os.environ.get(KEY_VARIABLE) or None, on_request=log.handle_request, **options)
-        checked_key(sandbox.api_key)  # a client would refuse quotes and placeholders
+        Client(sandbox.api_key, base_url="http://localhost/openapi/v1")  # refuses quotes and placeholders
         _plan_faults(sandbox, faults)
         return await stack.enter_async_context(sandbox)
     except OSError as error:
@@ -97,7 +95,7 @@ def _print_notes(sandbox: Sandbox, options: Mapping[str, Any], screen: Screen) -
     screen.print_fact(
         "control", f"{sandbox.console_url}sandbox/ controls faults, the clock, accounts …; an unknown path lists all"
     )
-    if not is_loopback(options["host"]):
+    if not _is_loopback(options["host"]):
         screen.warn(
             f"{options['host']} can be reached from other machines: every client sees the keys and prompts "
             "of the sandbox and can change everything in it"
@@ -126,12 +124,19 @@ class SandboxLog:
         self._write(f"{line}, the sandbox itself failed: {clean(request.error)}" if request.error else line)
 
 
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
 def describe(request: ReceivedRequest) -> str:
     """One line about a request other than a create."""
     place = "links: " if request.origin == "links" else ""
     answer = f"{request.status}" if request.status else "no response"
     fault = f", fault: {request.fault}" if request.fault else ""
-    return f"{place}{request.method} {hide_in_path(request.path)}: {answer}{fault}"
+    return f"{place}{request.method} {clean(re.sub(r'=[^&]*', '=…', request.path))}: {answer}{fault}"
 
 
 def describe_create(create: ReceivedCreate) -> str:

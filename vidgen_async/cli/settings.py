@@ -6,9 +6,9 @@ from enum import Enum, auto
 
 from attrs import frozen
 
-from vidgen_async.types.limits import ONE_DAY
-
 DEFAULT_ACCOUNT = "default"
+#: Seconds to wait for tasks, by default.
+ONE_DAY = 86_400.0
 #: Number of orders that a terminal shows.
 PAGE = 50
 

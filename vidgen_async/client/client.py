@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NoReturn, Self
 
 from yarl import URL
 
-from vidgen_async.client.context import ClientContext
 from vidgen_async.client.environment_log import follow_environment
 from vidgen_async.client.resources import AccountInfo, Files, Models
 from vidgen_async.client.settings import (
@@ -27,22 +26,11 @@ from vidgen_async.client.settings import (
     user_agent,
 )
 from vidgen_async.client.videos import Videos
-from vidgen_async.client.views import (
-    Shared,
-    ViewOptions,
-    make_context,
-    make_orders,
-    make_reads,
-    make_view_context,
-)
+from vidgen_async.client.views import Lifetime, Options, View
 from vidgen_async.clock import Clock, LoopClock
 from vidgen_async.errors import ConfigurationError
 from vidgen_async.journal import Journal, MemoryJournal, journal_from
-from vidgen_async.orders import KEY_LIFETIME, Orders
-from vidgen_async.orders.orders import Lifetime
-from vidgen_async.orders.results import Results
-from vidgen_async.orders.sending import OrdersUnderWay
-from vidgen_async.orders.settlement import Settlement
+from vidgen_async.orders import KEY_LIFETIME, Orders, Shared
 from vidgen_async.transports.base import Transport, checked_transport
 from vidgen_async.transports.direct.proxies import is_on_this_machine
 from vidgen_async.transports.fake import FakeTransport
@@ -51,7 +39,6 @@ from vidgen_async.types.limits import Pacing
 from vidgen_async.types.resources import TerminalStatus
 from vidgen_async.watcher import Watcher
 from vidgen_async.watcher.hooks import OnUpdate
-from vidgen_async.watcher.polling import Polling
 
 #: Section 8: polling once per 60 seconds is recommended.
 RECOMMENDED_INTERVAL = 60.0
@@ -140,70 +127,62 @@ class Client:
         check_arguments(pacing=pacing, clock=clock, journal=journal, on_update=on_update, trust_env=trust_env)
         keys = checked_keys(api_key)
         self._base_url = base = checked_base_url(base_url)
-        interval = _checked_interval(poll_interval, base)
-        program = checked_app_info(app_info)
-        self._options = ViewOptions(
+        options = Options(
             api_key=keys,
             headers=checked_headers(default_headers, "default_headers"),
             timeouts=checked_timeouts(timeouts, Timeouts()),
-            poll_interval=interval,
+            poll_interval=_checked_interval(poll_interval, base),
             retry_for=checked_retry_for("retry_reads_for", retry_reads_for),
             account=checked_name("account", account),
         )
+        program = checked_app_info(app_info)
         if transport is not None and proxy is not None:
             message = "proxy is a setting of the transport: give it to the DirectTransport"
             raise ConfigurationError(message)
         transport = checked_transport(
             transport or make_transport(base, proxy=proxy, trust_env=trust_env, max_connections=max_connections)
         )
-        store = _journal(journal, transport, base)
-        clock = clock or transport.clock or LoopClock()
-        word = namespace or os.environ.get("VIDGEN_NAMESPACE") or None
-        settlement = Settlement(store, clock, (keys,) if isinstance(keys, str) else ())
-        self._shared = shared = Shared(
+        namespace = namespace or os.environ.get("VIDGEN_NAMESPACE") or None
+        self._lifetime = Lifetime()
+        shared = Shared(
             transport=transport,
-            journal=store,
-            clock=clock,
+            journal=_journal(journal, transport, base),
+            clock=clock or transport.clock or LoopClock(),
             base_url=base,
+            check_usable=self._lifetime.check,
             user_agent=user_agent(transport.user_agent, program),
-            lifetime=Lifetime(),
-            under_way=OrdersUnderWay(
-                settlement=settlement,
-                namespace=None if word is None else checked_name("namespace", word),
-                has_unnamed_journal=journal is None
-                and not os.environ.get("VIDGEN_JOURNAL")
-                and not isinstance(transport, FakeTransport)
-                and not (transport.is_replay or transport.is_recording)
-                and not is_on_this_machine(base),
-            ),
-            results=Results(store, clock, str(base.origin()), settlement.describe),
             pacing=pacing or Pacing(),
+            namespace=None if namespace is None else checked_name("namespace", namespace),
             key_lifetime=_checked_lifetime(key_lifetime),
             terminal_states=checked_states(terminal_states),
-            is_on_cassette=transport.is_replay or transport.is_recording,
+            known_secrets=(keys,) if isinstance(keys, str) else (),
+            has_unnamed_journal=journal is None
+            and not os.environ.get("VIDGEN_JOURNAL")
+            and not isinstance(transport, FakeTransport)
+            and not (transport.is_replay or transport.is_recording)
+            and not is_on_this_machine(base),
         )
-        endpoints, reads, poll = make_reads(shared, self._options)
-        self._reads = reads
+        view = View(shared, options)
         self._watcher = Watcher(
-            poll,
-            clock=clock,
-            interval=interval,
+            view.poll,
+            clock=shared.clock,
+            interval=options.poll_interval,
             concurrency=max_connections,
             on_update=on_update,
             on_terminal=shared.results.record_end,
-            is_origin_known=lambda: reads.has_answer or shared.under_way.has_answer,
-            find_accepted=lambda task_id: self.orders.find_accepted(task_id),  # noqa: PLW0108 - they are made below
+            is_origin_known=shared.has_answered.is_set,
+            find_accepted=view.orders.find_accepted,
         )
-        self._use(make_context(shared, endpoints, reads, Polling(poll, interval), self._watcher))
+        self._use(view)
 
-    def _use(self, context: ClientContext) -> None:
-        self._context = context
-        self.orders: Orders = make_orders(self._shared, self._options, context)
+    def _use(self, view: View) -> None:
+        self._view = view
+        self.orders: Orders = view.orders
         """The orders in the journal, and an operator's decisions about uncertain ones."""
-        self.models: Models = Models(context)
-        self.account: AccountInfo = AccountInfo(context)
-        self.files: Files = Files(context)
-        self.videos: Videos = Videos(context, self.orders)
+        self.models: Models = Models(view)
+        self.account: AccountInfo = AccountInfo(view)
+        self.files: Files = Files(view)
+        self.videos: Videos = Videos(view, self._watcher)
 
     def with_options(
         self,
@@ -234,7 +213,7 @@ class Client:
         Raises:
             ConfigurationError: Names the argument that is wrong, and why.
         """
-        old = self._options
+        old = self._view.options
         if api_key is not None and account is None:
             message = (
                 "with_options(api_key=…) needs account=, your own name for the account of that key: two customers may "
@@ -246,20 +225,19 @@ class Client:
             keys = old.api_key  # which has the key already if it is a function
         added = checked_headers(headers, "headers")
         kept = [(name, value) for name, value in old.headers.items() if name not in added]
-        view: Self = object.__new__(type(self))
-        vars(view).update(vars(self))
-        view._is_view = True
-        view._options = ViewOptions(
+        options = Options(
             api_key=keys,
             headers=make_headers([*kept, *added.items()]),
             timeouts=checked_timeouts(timeouts, old.timeouts),
             poll_interval=(
-                old.poll_interval if poll_interval is None else _checked_interval(poll_interval, self._shared.base_url)
+                old.poll_interval if poll_interval is None else _checked_interval(poll_interval, self.base_url)
             ),
             retry_for=old.retry_for if retry_for is None else checked_retry_for("retry_for", retry_for),
             account=old.account if account is None else checked_name("account", account),
         )
-        view._use(make_view_context(self._shared, view._options, self._context, self._reads))
+        view: Self = object.__new__(type(self))
+        vars(view).update(vars(self), _is_view=True)  # what a subclass has, too
+        view._use(View(self._view.shared, options, self._view))
         return view
 
     def __repr__(self) -> str:
@@ -277,12 +255,12 @@ class Client:
     @property
     def base_url(self) -> URL:
         """The base URL of the service, without a slash at its end."""
-        return self._shared.base_url
+        return self._view.shared.base_url
 
     @property
     def is_closed(self) -> bool:
         """Whether :meth:`aclose` was called, of a view: of the client that it comes from."""
-        return self._shared.lifetime.is_closed
+        return self._lifetime.is_closed
 
     if not TYPE_CHECKING:  # which reports it already
 
@@ -299,10 +277,10 @@ class Client:
         Raises:
             JournalError: It cannot be used: its directory does not exist, the server cannot be reached, …
         """
-        self._shared.lifetime.check()
+        self._lifetime.check()
         if not self._is_view:
             try:
-                await self._shared.journal.check()
+                await self._view.shared.journal.check()
             except BaseException:
                 await self.aclose()  # a block that is not entered is not left
                 raise
@@ -326,8 +304,8 @@ class Client:
         """
         if self._is_view:
             return
-        shared = self._shared
-        shared.lifetime.is_closed = True
+        shared = self._view.shared
+        self._lifetime.is_closed = True
         try:
             await self.orders.aclose(grace)
         finally:

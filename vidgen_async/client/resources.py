@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from vidgen_async.client.context import ClientContext
+from vidgen_async.client.views import View
 from vidgen_async.events import contained
 from vidgen_async.service.codec import read_account, read_catalog
 from vidgen_async.types.resources import Account, Catalog, ImageSource, ReferenceAsset
@@ -11,38 +11,38 @@ from vidgen_async.types.resources import Account, Catalog, ImageSource, Referenc
 class Models:
     """GET /models (4.1)."""
 
-    def __init__(self, context: ClientContext) -> None:
-        self._context = context
+    def __init__(self, view: View) -> None:
+        self._view = view
 
     async def list(self) -> Catalog:
         """The live catalog of the calling key (2.1): models with their durations in seconds, resolutions and limits,
         and the caller's prices in ``extra``, under the names that the service gives them. Retried like every read."""
-        self._context.lifetime.check()
-        catalog = await self._context.reads.retry(self._context.endpoints.list_models(), read_catalog)
-        self._context.live_catalog.keep(catalog)
+        self._view.check_usable()
+        catalog = await self._view.reads.retry(self._view.endpoints.list_models(), read_catalog)
+        self._view.live_catalog.keep(catalog)
         return catalog
 
 
 class AccountInfo:
     """GET /account (4.2)."""
 
-    def __init__(self, context: ClientContext) -> None:
-        self._context = context
+    def __init__(self, view: View) -> None:
+        self._view = view
 
     async def get(self) -> Account:
         """The account (2.2): everything in ``.extra``, since its field names are not documented; ``.balance`` in
         credits where one of the usual names holds a number, else None. Retried like every read."""
-        self._context.lifetime.check()
-        account = await self._context.reads.retry(self._context.endpoints.get_account(), read_account)
-        self._context.balances.remember(account)
+        self._view.check_usable()
+        account = await self._view.reads.retry(self._view.endpoints.get_account(), read_account)
+        self._view.balances.remember(account)
         return account
 
 
 class Files:
     """POST /files (4.3)."""
 
-    def __init__(self, context: ClientContext) -> None:
-        self._context = context
+    def __init__(self, view: View) -> None:
+        self._view = view
 
     async def upload(
         self, image: ImageSource, *, on_progress: Callable[[int, int], None] | None = None
@@ -63,9 +63,8 @@ class Files:
             EmptyReferenceAssetError, InvalidReferenceImageError, ReferenceAssetExpiredError,
             UnsupportedReferenceURLError: As the service answers.
         """
-        self._context.lifetime.check()
+        self._view.check_usable()
         from vidgen_async.media.upload import Uploads  # noqa: PLC0415 - most programs upload nothing
 
-        context = self._context
-        uploads = Uploads(context.reads, context.endpoints, context.clock)
+        uploads = Uploads(self._view.reads, self._view.endpoints, self._view.clock)
         return await uploads.upload(image, on_progress=None if on_progress is None else contained(on_progress))

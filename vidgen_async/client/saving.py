@@ -64,7 +64,7 @@ class Saver:
 
     def _target_of(self, outcome: Outcome) -> Path:
         if not callable(self._to):
-            return Path(self._to, f"{file_name(outcome.task_id)}.mp4")
+            return Path(self._to, file_name(outcome.task_id))
         with UserCode(is_awaited=False, passes=(Exception,)) as call:
             return Path(self._to(outcome))
         message = (
@@ -170,10 +170,10 @@ async def _next(
 
 
 def file_name(task_id: str) -> str:
-    """The task id as a file name, which is valid on every file system and differs from those of all other ids, also
-    where upper and lower case are the same. An id that is not such a name has its other characters replaced, and a
-    digest appended."""
+    """The task id and ``.mp4`` as a file name, which is valid on every file system and differs from those of all other
+    ids, also where upper and lower case are the same. An id that is not such a name has its other characters replaced,
+    and a digest appended."""
     if _PLAIN.fullmatch(task_id):
-        return task_id
+        return f"{task_id}.mp4"
     digest = hashlib.sha256(task_id.encode(errors="surrogatepass")).hexdigest()[:16]
-    return f"{_OTHER.sub('_', task_id)[:50]}~{digest}"
+    return f"{_OTHER.sub('_', task_id)[:50]}~{digest}.mp4"

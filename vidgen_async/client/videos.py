@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Unpack
 
 from attrs import evolve
 
-from vidgen_async.client.context import ClientContext
+from vidgen_async.client.views import View
 from vidgen_async.clock import time_of
 from vidgen_async.errors import InvalidRequestError
 from vidgen_async.events import contain_hook, contained, refuse_async
-from vidgen_async.orders import OnReceipt, Orders
+from vidgen_async.orders import OnReceipt
 from vidgen_async.service.catalog import RequestCheck
 from vidgen_async.service.codec import read_task
-from vidgen_async.service.endpoints import checked_task_id
-from vidgen_async.service.request_body import add_image_ids
+from vidgen_async.service.endpoints import add_image_ids, checked_task_id
 from vidgen_async.types.limits import ONE_DAY
 from vidgen_async.types.orders import Shard
 from vidgen_async.types.resources import (
@@ -34,7 +33,7 @@ from vidgen_async.types.resources import (
     VideoTask,
     task_id_of,
 )
-from vidgen_async.watcher import Outcome
+from vidgen_async.watcher import Outcome, Watcher
 from vidgen_async.watcher.hooks import OnUpdate
 from vidgen_async.watcher.listeners import AT_ONCE
 from vidgen_async.watcher.poll_rules import GRACE
@@ -52,15 +51,16 @@ _STAGES: Mapping[str | None, GenerateStage] = {state: state for state in ACTIVE_
 class Videos:
     """The /videos endpoints (4.4 to 4.6), and everything that waits for a task."""
 
-    def __init__(self, context: ClientContext, orders: Orders) -> None:
-        self._context = context
-        self._orders = orders
+    def __init__(self, view: View, watcher: Watcher) -> None:
+        self._view = view
+        self._orders = view.orders
+        self._watcher = watcher
 
     @cached_property
     def _downloads(self) -> "Downloads":
         from vidgen_async.media.download import Downloads  # noqa: PLC0415 - many programs save no video
 
-        return Downloads(self._context.reads, self._context.endpoints, self._context.clock)
+        return Downloads(self._view.reads, self._view.endpoints, self._view.clock)
 
     # One signature for a request and for its fields: of an overload, type checkers do not name the wrong argument.
     async def create(
@@ -100,7 +100,7 @@ class Videos:
             ServiceError, TransportError: If it is no CreateError too, an image could not be uploaded, so there is no
                 order.
         """
-        self._context.lifetime.check()
+        self._view.check_usable()
         checked, problems = self._make_request(request, fields)
         progress = None if on_progress is None else contained(on_progress)
         images = await self._read_images(local_images, None if progress is None else partial(progress, "upload"))
@@ -139,7 +139,7 @@ class Videos:
             ``.extra``.
 
         """
-        self._context.lifetime.check()
+        self._view.check_usable()
         checked, problems = self._make_request(request, fields)
         return await self._check(checked, await self._read_images(local_images), problems)
 
@@ -154,7 +154,7 @@ class Videos:
                 request = add_image_ids(request, images.keys)
             except InvalidRequestError as error:
                 problems = (*problems, *error.problems)
-        result = await self._context.live_catalog.check(request, problems)
+        result = await self._view.live_catalog.check(request, problems)
         return evolve(result, problems=(*unreadable, *result.problems))
 
     async def _read_images(
@@ -165,17 +165,17 @@ class Videos:
         from vidgen_async.media.local_images import LocalImages  # noqa: PLC0415 - most creates have none
         from vidgen_async.media.upload import Uploads  # noqa: PLC0415
 
-        context = self._context
-        images = LocalImages(Uploads(context.reads, context.endpoints, context.clock), on_progress=on_progress)
+        view = self._view
+        images = LocalImages(Uploads(view.reads, view.endpoints, view.clock), on_progress=on_progress)
         await images.read(given)
         return images if images.keys else None
 
     async def get(self, task: TaskLike) -> VideoTask:
         """The task as it is now (2.5, 4.5), with its latest ``video_url``, whose query must be kept complete. A failed
         task is returned, not raised. NotFoundError for a task of another account. Retried like every read."""
-        self._context.lifetime.check()
-        read = partial(read_task, task_id=task_id_of(task), terminal_states=self._context.terminal_states)
-        return await self._context.reads.retry(self._context.endpoints.get_video(task), read)
+        self._view.check_usable()
+        read = partial(read_task, task_id=task_id_of(task), terminal_states=self._view.shared.terminal_states)
+        return await self._view.reads.retry(self._view.endpoints.get_video(task), read)
 
     async def wait(
         self,
@@ -203,14 +203,14 @@ class Videos:
             WaitTimeoutError: It was not seen to end in time, which stops no task.
             NotFoundError, AuthenticationError: As the service answers, twice.
         """
-        self._context.lifetime.check()
-        return await self._context.watcher.wait(
+        self._view.check_usable()
+        return await self._watcher.wait(
             checked_task_id(task),
             timeout=timeout,
             accepted_at=self._accepted_at(task),
             on_update=on_update,
             first_poll_after=first_poll_after,
-            polling=self._context.polling,
+            polling=self._view.polling,
         )
 
     def watch(
@@ -225,14 +225,14 @@ class Videos:
         the last: a failed task is yielded, not raised. Arguments and errors are those of :meth:`wait`; ``on_update`` is
         called while the reader is busy, too. Leaving the loop, or being cancelled in it, ends the watch, not the
         task."""
-        self._context.lifetime.check()
-        return self._context.watcher.watch(
+        self._view.check_usable()
+        return self._watcher.watch(
             checked_task_id(task),
             timeout=timeout,
             accepted_at=self._accepted_at(task),
             on_update=on_update,
             first_poll_after=first_poll_after,
-            polling=self._context.polling,
+            polling=self._view.polling,
         )
 
     def as_completed(
@@ -251,7 +251,7 @@ class Videos:
         cancelled in it, ends the watch of all, and stops no task. The outcome of an invalid task id is an
         InvalidRequestError; it is not sent.
         """
-        self._context.lifetime.check()
+        self._view.check_usable()
         return self._outcomes(
             [tasks] if isinstance(tasks, TaskLike) else list(tasks), timeout, on_update, first_poll_after
         )
@@ -279,8 +279,8 @@ class Videos:
             InvalidRequestError: When the loop starts, for a shard without 0 <= i < n.
             JournalError: The journal cannot be read.
         """
-        self._context.lifetime.check()
-        clock = self._context.clock
+        self._view.check_usable()
+        clock = self._view.clock
         order_ids: dict[str, str] = {}
         accepted_at: dict[str, float] = {}
         async for task in self._orders.running(shard=shard):
@@ -288,8 +288,8 @@ class Videos:
             age = (clock.wall() - task.accepted_at).total_seconds()
             if age < GRACE:  # for older ones it makes no difference
                 accepted_at[task.task_id] = clock.now() - max(age, 0.0)
-        outcomes = self._context.watcher.as_completed(
-            order_ids, timeout=timeout, accepted_at=accepted_at, polling=self._context.polling
+        outcomes = self._watcher.as_completed(
+            order_ids, timeout=timeout, accepted_at=accepted_at, polling=self._view.polling
         )
         results = self._orders.results
         async with results.hold_in_turns(order_ids) as record, aclosing(_with_order_ids(outcomes, order_ids)) as named:
@@ -301,7 +301,7 @@ class Videos:
     async def _outcomes(
         self, tasks: list[TaskLike], timeout: float | None, on_update: OnUpdate | None, first_poll_after: float
     ) -> AsyncGenerator[Outcome, None]:
-        clock = self._context.clock
+        clock = self._view.clock
         ids: dict[str, None] = {}
         order_ids: dict[str, str] = {}
         accepted_at: dict[str, float] = {}
@@ -313,13 +313,13 @@ class Videos:
                 accepted_at[task_id] = self._accepted(task)
             if number % AT_ONCE == 0:
                 await clock.sleep(0)
-        outcomes = self._context.watcher.as_completed(
+        outcomes = self._watcher.as_completed(
             ids,
             timeout=timeout,
             accepted_at=accepted_at,
             on_update=on_update,
             first_poll_after=first_poll_after,
-            polling=self._context.polling,
+            polling=self._view.polling,
         )
         del tasks, ids, accepted_at  # not held for as long as the watch lasts
         async with aclosing(_with_order_ids(outcomes, order_ids)) as named:
@@ -355,7 +355,7 @@ class Videos:
             NotReadyError: The task is not completed.
             DownloadError: Its subclasses state what was received instead of a video.
         """
-        self._context.lifetime.check()
+        self._view.check_usable()
         refuse_async(on_progress)
         return await self._downloads.download(
             task,
@@ -403,14 +403,12 @@ class Videos:
         """
         from vidgen_async.client.saving import Saver, iterate, save_each  # noqa: PLC0415 - as for downloads
 
-        self._context.lifetime.check()
+        self._view.check_usable()
         if concurrency < 1:
             message = f"concurrency must be at least 1: {concurrency}"
             raise ValueError(message)
         if not callable(to):
-            from vidgen_async.media.download import check_target  # noqa: PLC0415 - as for downloads
-
-            await check_target(Path(to, "video.mp4"))
+            await self.check_target(Path(to, "video.mp4"))
         saver = Saver(self.get, partial(self.download, overwrite=overwrite), to)
         async with (
             aclosing(iterate(outcomes)) as each,
@@ -418,6 +416,21 @@ class Videos:
         ):
             async for outcome in saved:
                 yield outcome
+
+    @staticmethod
+    async def check_target(to: str | os.PathLike[str]) -> None:
+        """Create and remove a file beside ``to``, so that no video is ordered that cannot be saved there. DownloadError
+        if the directory is missing or not writable, or ``to`` is a directory or a device."""
+        from vidgen_async.media.download import check_target  # noqa: PLC0415 - as for downloads
+
+        await check_target(to)
+
+    @staticmethod
+    def file_name(task: TaskLike) -> str:
+        """Return the name of the task's video in a directory, as :meth:`download_many` chooses it."""
+        from vidgen_async.client.saving import file_name  # noqa: PLC0415 - as for downloads
+
+        return file_name(task_id_of(task))
 
     def stream(self, task: TaskLike, *, range: str | None = None) -> "AbstractAsyncContextManager[VideoStream]":  # noqa: A002 - the header's name
         """The video without a file, for proxies (4.6): ``async with client.videos.stream(task) as video`` gives
@@ -434,14 +447,14 @@ class Videos:
             NotVideoError: The answer is a page instead of a video.
             BodyError: In ``chunks()``, when the body is cut short.
         """
-        self._context.lifetime.check()
+        self._view.check_usable()
         return self._downloads.stream(task, range=range)
 
     async def open_stream(self, task: TaskLike, *, range: str | None = None) -> "VideoStream":  # noqa: A002 - the header's name
         """The same as an object, for frameworks whose responses outlive the handler that makes them. Call its
         ``aclose()`` when the response has ended, however it ended: until then it uses a connection. Arguments and
         errors are those of :meth:`stream`; being cancelled here releases the connection."""
-        self._context.lifetime.check()
+        self._view.check_usable()
         return await self._downloads.open_stream(task, range=range)
 
     async def generate(
@@ -473,7 +486,7 @@ class Videos:
                 download of unknown length. It must return at once, and must not be async; if it raises, that is
                 logged, and it is not called again.
         """
-        self._context.lifetime.check()
+        self._view.check_usable()
         if to is not None:
             from vidgen_async.media.download import check_target  # noqa: PLC0415 - as for downloads
 
@@ -513,14 +526,14 @@ class Videos:
     ) -> tuple[VideoRequest | None, list[str]]:
         from vidgen_async.service.validation import make_request  # noqa: PLC0415 - many programs create nothing
 
-        return make_request(request, fields, self._context.endpoints.absolute_asset)
+        return make_request(request, fields, self._view.endpoints.absolute_asset)
 
     def _accepted_at(self, task: TaskLike) -> float | None:
         return self._accepted(task) if isinstance(task, Receipt) else None
 
     def _accepted(self, receipt: Receipt) -> float:
         """When the task was accepted, on the monotonic clock."""
-        return time_of(self._context.clock, receipt.accepted_at)
+        return time_of(self._view.clock, receipt.accepted_at)
 
 
 async def _with_order_ids(

@@ -1,36 +1,61 @@
-"""What a client and its views share, what each of them has of its own, and how the latter is made."""
+"""What a client or a view of it (``with_options``) has of its own, and how it is made."""
 
-from collections.abc import Awaitable, Mapping
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from attrs import evolve, field, frozen
-from yarl import URL
 
-from vidgen_async.client.context import ClientContext
 from vidgen_async.client.settings import PollTimeouts
-from vidgen_async.clock import Clock
-from vidgen_async.journal import Journal
-from vidgen_async.orders import Orders, Sender
+from vidgen_async.errors import ClientStateError
+from vidgen_async.orders import Orders, Sender, Shared
 from vidgen_async.orders.balances import Balances
-from vidgen_async.orders.confirmation import Confirmation
-from vidgen_async.orders.orders import Lifetime
-from vidgen_async.orders.results import Results
-from vidgen_async.orders.sending import OrdersUnderWay
 from vidgen_async.service.api_keys import KeyRing
 from vidgen_async.service.catalog import LiveCatalog
 from vidgen_async.service.codec import read_account, read_poll, read_task
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads
-from vidgen_async.transports.base import Transport
 from vidgen_async.types.http import Headers, Timeouts
-from vidgen_async.types.limits import Pacing
 from vidgen_async.types.resources import TerminalStatus, VideoTask
-from vidgen_async.watcher import Watcher
 from vidgen_async.watcher.polling import Polling
+
+#: How to use a client in code without an event loop.
+_ADVICE = "use vidgen_async.blocking.ClientThread (docs/how-to/without-an-event-loop.md)"
+
+
+class Lifetime:
+    """Whether a client may be used: in one process, on the first event loop that uses it, until it is closed."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.is_closed = False
+
+    def check(self) -> None:
+        """Raise ClientStateError, with advice, unless the client may be used here and now."""
+        problem = None
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            message = f"there is no running event loop here; {_ADVICE}"
+            raise ClientStateError(message) from None
+        if self.is_closed:
+            problem = "the client is closed; make a new one (or keep it open longer)"
+        elif os.getpid() != self._process:
+            problem = "the client was made before this process was forked; make one in the child, after the fork"
+        elif self._loop is not None and self._loop is not loop:
+            problem = (
+                "the client is in use on another event loop; make one client for each loop (each asyncio.run is a new "
+                f"loop). In code without an event loop, {_ADVICE}"
+            )
+        if problem:
+            raise ClientStateError(problem)
+        self._loop = loop
 
 
 @frozen(kw_only=True)
-class ViewOptions:
+class Options:
     """What ``with_options`` changes."""
 
     api_key: str | KeyRing = field(repr=False)
@@ -39,24 +64,6 @@ class ViewOptions:
     poll_interval: float
     retry_for: float
     account: str
-
-
-@frozen(kw_only=True)
-class Shared:
-    """One of each per client, for all its views."""
-
-    transport: Transport
-    journal: Journal
-    clock: Clock
-    base_url: URL
-    user_agent: str
-    lifetime: Lifetime
-    under_way: OrdersUnderWay
-    results: Results
-    pacing: Pacing
-    key_lifetime: float
-    terminal_states: Mapping[str, TerminalStatus]
-    is_on_cassette: bool
 
 
 @frozen
@@ -81,88 +88,56 @@ class TaskPoll:
         return self.reads.once(self.endpoints.get_video(task_id), read)
 
 
-def make_reads(shared: Shared, options: ViewOptions, first: Reads | None = None) -> tuple[Endpoints, Reads, TaskPoll]:
-    """The endpoints with the view's key and headers, its reads, and its poll. ``first``: the reads of the client."""
-    endpoints = Endpoints(
-        shared.base_url, options.api_key, options.timeouts, user_headers=options.headers, user_agent=shared.user_agent
-    )
-    reads = Reads(
-        shared.transport,
-        shared.clock,
-        origin=endpoints.origin,
-        known=endpoints.secret_values,
-        key_ring=endpoints.key_ring,
-        retry_for=options.retry_for,
-        first=first,
-    )
-    timeouts = PollTimeouts.of(options.timeouts, options.poll_interval)
-    polls = evolve(endpoints, timeouts=timeouts, is_for_polls=True)
-    poll = TaskPoll((options.api_key, *options.headers.items()), reads, polls, shared.terminal_states)
-    return endpoints, reads, poll
+class View:
+    """One API key, account, and set of options, on what all views of a client share.
+
+    Args:
+        parent: The view that this one was made of. If it has the same key and headers, its cached catalog and its
+            balances are used here too.
+    """
+
+    def __init__(self, shared: Shared, options: Options, parent: "View | None" = None) -> None:
+        self.shared = shared
+        self.options = options
+        self.clock = shared.clock
+        self.check_usable = shared.check_usable
+        self.endpoints = endpoints = Endpoints(
+            shared.base_url,
+            options.api_key,
+            options.timeouts,
+            user_headers=options.headers,
+            user_agent=shared.user_agent,
+        )
+        self.reads = reads = Reads(
+            shared.transport,
+            shared.clock,
+            origin=endpoints.origin,
+            known=endpoints.secret_values,
+            key_ring=endpoints.key_ring,
+            retry_for=options.retry_for,
+            on_answer=shared.has_answered.set,
+        )
+        timeouts = PollTimeouts.of(options.timeouts, options.poll_interval)
+        polls = evolve(endpoints, timeouts=timeouts, is_for_polls=True)
+        self.poll = TaskPoll((options.api_key, *options.headers.items()), reads, polls, shared.terminal_states)
+        self.polling = Polling(self.poll, options.poll_interval)
+        if parent is not None and self.poll == parent.poll:
+            self.balances: Balances = parent.balances
+            self.live_catalog: LiveCatalog = parent.live_catalog
+        else:
+            # A cassette holds the requests of the caller, and nothing else.
+            is_on_cassette = shared.transport.is_replay or shared.transport.is_recording
+            read_balance = None if is_on_cassette else partial(reads.once, endpoints.get_account(), read_account)
+            self.balances = Balances(read_balance, shared.clock, shared.settlement)
+            self.live_catalog = LiveCatalog(reads, endpoints, shared.clock)
+        self.orders = Orders(
+            shared,
+            Sender(shared, endpoints, self.balances, partial(_get_task, reads.once, endpoints)),
+            account=options.account,
+            get_task=partial(_get_task, reads.retry, endpoints),
+            check=self.live_catalog.refuse_invalid,
+        )
 
 
-def make_context(
-    shared: Shared, endpoints: Endpoints, reads: Reads, polling: Polling, watcher: Watcher
-) -> ClientContext:
-    """What the resources of a client share."""
-    read_balance = partial(reads.once, endpoints.get_account(), read_account)
-    # A cassette holds the requests of the caller, and nothing else.
-    balances = Balances(
-        None if shared.is_on_cassette else read_balance, shared.journal, shared.clock, shared.under_way.balance_readers
-    )
-    return ClientContext(
-        lifetime=shared.lifetime,
-        endpoints=endpoints,
-        reads=reads,
-        clock=shared.clock,
-        watcher=watcher,
-        polling=polling,
-        balances=balances,
-        live_catalog=LiveCatalog(reads, endpoints, shared.clock),
-        terminal_states=shared.terminal_states,
-    )
-
-
-def make_view_context(shared: Shared, options: ViewOptions, old: ClientContext, first: Reads) -> ClientContext:
-    """The same for a view of the client with the context ``old``, whose cached catalog it has if its key is the same.
-    ``first``: the reads of the client."""
-    endpoints, reads, poll = make_reads(shared, options, first)
-    polling = Polling(poll, options.poll_interval)
-    if poll == old.polling.poll:
-        return evolve(old, endpoints=endpoints, reads=reads, polling=polling)
-    return make_context(shared, endpoints, reads, polling, old.watcher)
-
-
-def make_orders(shared: Shared, options: ViewOptions, context: ClientContext) -> Orders:
-    """The orders of the view's account, which are sent with its key."""
-    reads, endpoints = context.reads, context.endpoints
-
-    async def get_task_once(task_id: str) -> VideoTask:
-        return await reads.once(endpoints.get_video(task_id), partial(read_task, task_id=task_id))
-
-    async def get_task(task_id: str) -> VideoTask:
-        return await reads.retry(endpoints.get_video(task_id), partial(read_task, task_id=task_id))
-
-    sender = Sender(
-        shared.transport,
-        endpoints,
-        shared.journal,
-        shared.clock,
-        pacing=shared.pacing,
-        confirmation=Confirmation(journal=shared.journal, clock=shared.clock, get_task=get_task_once),
-        balances=context.balances,
-        known=endpoints.secret_values,
-        under_way=shared.under_way,
-    )
-    return Orders(
-        sender,
-        shared.journal,
-        shared.clock,
-        service=endpoints.origin,
-        account=options.account,
-        check_usable=shared.lifetime.check,
-        get_task=get_task,
-        check=context.live_catalog.refuse_invalid,
-        key_lifetime=shared.key_lifetime,
-        results=shared.results,
-    )
+def _get_task(send: Callable[..., Awaitable[VideoTask]], endpoints: Endpoints, task_id: str) -> Awaitable[VideoTask]:
+    return send(endpoints.get_video(task_id), partial(read_task, task_id=task_id))

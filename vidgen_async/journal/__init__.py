@@ -22,6 +22,7 @@ from vidgen_async.types.orders import (
 
 if typing.TYPE_CHECKING:
     from vidgen_async.journal.postgres.journal import PostgresJournal
+    from vidgen_async.journal.postgres.schema import postgres_schema
     from vidgen_async.journal.sqlite.journal import SqliteJournal
 
 __all__ = [
@@ -44,16 +45,21 @@ __all__ = [
     "SqliteJournal",
     "TaskResult",
     "journal_from",
+    "postgres_schema",
 ]
 
-_PACKAGES = {"PostgresJournal": "postgres", "SqliteJournal": "sqlite"}
+_HOMES = {
+    "PostgresJournal": "postgres.journal",
+    "SqliteJournal": "sqlite.journal",
+    "postgres_schema": "postgres.schema",
+}
 
 
 def __getattr__(name: str) -> object:
-    if name not in _PACKAGES:
+    if name not in _HOMES:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message, name=name)
-    return getattr(import_module(f"{__name__}.{_PACKAGES[name]}.journal"), name)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -1,27 +1,24 @@
 """The account's balance before and after uncertain attempts: evidence for an operator, since no endpoint lists tasks.
 Nothing is decided by it, and no create waits for it."""
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from datetime import datetime
 
 from attrs import evolve
 
 from vidgen_async.clock import Clock, within
 from vidgen_async.events import Event, report
-from vidgen_async.journal.base import Journal
+from vidgen_async.orders.settlement import Settlement
 from vidgen_async.types.orders import Balance, Evidence, OrderRef
 from vidgen_async.types.resources import Account
 from vidgen_async.user_code import UserCode
 
 logger = logging.getLogger(__name__)
 
-#: Time limit in seconds of a read of the account, and the one that remains when the client is closed.
+#: Time limit in seconds of a read of the account.
 READ_TIMEOUT = 10.0
-CLOSING_TIMEOUT = 2.0
 #: Number of stored readings: the one before an attempt is among them, unless very many overlap.
 _MAX_READINGS = 32
 
@@ -31,23 +28,16 @@ class Balances:
 
     Args:
         read: Sends one GET /account (4.2); None: the account is never read.
-        readers: Where the worker is that reads, as long as it runs; its owner calls :func:`end_readers`.
+        settlement: Owns the worker that reads, as long as it runs.
     """
 
-    def __init__(
-        self,
-        read: Callable[[], Awaitable[Account]] | None,
-        journal: Journal,
-        clock: Clock,
-        readers: set[asyncio.Task[None]],
-    ) -> None:
+    def __init__(self, read: Callable[[], Awaitable[Account]] | None, clock: Clock, settlement: Settlement) -> None:
         self._read = read
-        self._journal = journal
         self._clock = clock
+        self._settlement = settlement
         self._readings: deque[Balance] = deque(maxlen=_MAX_READINGS)
         self._waiting: list[tuple[OrderRef, int, Evidence]] = []
-        self._readers = readers
-        self._reader: asyncio.Task[None] | None = None
+        self._is_reading = False
 
     def remember(self, account: Account) -> Balance:
         """Remember this answer of the service."""
@@ -65,10 +55,9 @@ class Balances:
         if self._read is None:
             return
         self._waiting.append((ref, n, evidence))
-        if self._reader is None or self._reader.done():
-            self._reader = asyncio.get_running_loop().create_task(self._read_all(self._read), name="balance")
-            self._readers.add(self._reader)
-            self._reader.add_done_callback(self._readers.discard)
+        if not self._is_reading:
+            self._is_reading = True
+            self._settlement.start_reader(self._read_all(self._read))
 
     async def _read_all(self, read: Callable[[], Awaitable[Account]]) -> None:
         while self._waiting:
@@ -76,19 +65,9 @@ class Balances:
             with UserCode() as call:  # only additional evidence: neither the service nor a journal may raise here
                 balance = self.remember(await within(self._clock, READ_TIMEOUT, read))
                 for ref, n, evidence in waiting:
-                    await self._journal.settle(ref, n, evolve(evidence, balance_after=balance))
+                    await self._settlement.journal.settle(ref, n, evolve(evidence, balance_after=balance))
             if call.error is not None:
                 message = "the balance after %(count)d uncertain creates could not be recorded: %(error)s"
                 name = type(call.error).__name__
                 report(logger, logging.INFO, Event.BALANCE_READ_FAILED, message, count=len(waiting), error=name)
-
-
-async def end_readers(readers: set[asyncio.Task[None]], clock: Clock, grace: float) -> None:
-    """Wait for reads under way for ``grace`` seconds, at most two; then cancel them."""
-    if readers:
-        running = set(readers)
-        with suppress(TimeoutError):
-            await within(clock, min(grace, CLOSING_TIMEOUT), lambda: asyncio.wait(running))
-        for reader in running:
-            reader.cancel()
-        await asyncio.wait(running)
+        self._is_reading = False

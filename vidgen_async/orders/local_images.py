@@ -9,7 +9,7 @@ from typing import Protocol
 from weakref import WeakValueDictionary
 
 from vidgen_async.orders.error_messages import conflict
-from vidgen_async.service.request_body import add_image_ids, content_of_images, create_body, read_request
+from vidgen_async.service.endpoints import add_image_ids, content_of_images, create_body, read_request
 from vidgen_async.types.orders import OrderContent, OrderRef
 from vidgen_async.types.resources import VideoRequest
 

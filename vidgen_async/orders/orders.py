@@ -4,9 +4,7 @@ This is the public interface: creates, and the decisions of an operator about un
 :mod:`vidgen_async.orders.sending`.
 """
 
-import asyncio
 import logging
-import os
 import uuid
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
@@ -14,10 +12,8 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import partial
 
-from vidgen_async.clock import Clock
-from vidgen_async.errors import AuthenticationError, ClientStateError, InvalidRequestError, OrderStateError
+from vidgen_async.errors import AuthenticationError, InvalidRequestError, OrderStateError
 from vidgen_async.events import Event, report
-from vidgen_async.journal.base import Journal
 from vidgen_async.orders.error_messages import (
     check_adoptable,
     check_age,
@@ -33,10 +29,8 @@ from vidgen_async.orders.error_messages import (
 )
 from vidgen_async.orders.local_images import ImagesToUpload, ImageUploads
 from vidgen_async.orders.reports import report_found_uncertain
-from vidgen_async.orders.results import Results
-from vidgen_async.orders.sending import OnReceipt, Resend, Sender
-from vidgen_async.service.endpoints import checked_task_id
-from vidgen_async.service.request_body import create_body, read_request
+from vidgen_async.orders.sending import OnReceipt, Resend, Sender, Shared
+from vidgen_async.service.endpoints import checked_task_id, create_body, read_request
 from vidgen_async.types.orders import (
     Attempt,
     AttemptOutcome,
@@ -55,44 +49,8 @@ from vidgen_async.types.resources import Receipt, TaskLike, VideoRequest, VideoT
 logger = logging.getLogger(__name__)
 
 LONGEST_ORDER_ID = 200
-#: For how many seconds the service is assumed to remember an Idempotency-Key. Its description (section 8) does not say.
-KEY_LIFETIME = 3600.0
-
-#: How to use a client in code without an event loop.
-_ADVICE = "use vidgen_async.blocking.ClientThread (docs/how-to/without-an-event-loop.md)"
-
 #: Orders are processed in chunks of this size, between which the event loop runs.
 _CHUNK = 1000
-
-
-class Lifetime:
-    """Whether a client may be used: in one process, on the first event loop that uses it, until it is closed."""
-
-    def __init__(self) -> None:
-        self._process = os.getpid()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self.is_closed = False
-
-    def check(self) -> None:
-        """Raise ClientStateError, with advice, unless the client may be used here and now."""
-        problem = None
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            message = f"there is no running event loop here; {_ADVICE}"
-            raise ClientStateError(message) from None
-        if self.is_closed:
-            problem = "the client is closed; make a new one (or keep it open longer)"
-        elif os.getpid() != self._process:
-            problem = "the client was made before this process was forked; make one in the child, after the fork"
-        elif self._loop is not None and self._loop is not loop:
-            problem = (
-                "the client is in use on another event loop; make one client for each loop (each asyncio.run is a new "
-                f"loop). In code without an event loop, {_ADVICE}"
-            )
-        if problem:
-            raise ClientStateError(problem)
-        self._loop = loop
 
 
 class Orders:
@@ -100,31 +58,26 @@ class Orders:
 
     def __init__(
         self,
+        shared: Shared,
         sender: Sender,
-        journal: Journal,
-        clock: Clock,
         *,
-        service: str,
         account: str,
-        check_usable: Callable[[], None],
         get_task: Callable[[str], Awaitable[VideoTask]],
         check: Callable[[VideoRequest], Awaitable[object]] | None = None,
-        key_lifetime: float = KEY_LIFETIME,
-        results: Results | None = None,
     ) -> None:
+        self._shared = shared
         self._sender = sender
-        self._settlement = sender.settlement
-        self.results = results or Results(journal, clock, service, sender.settlement.describe)
-        """Records in the journal how tasks ended."""
-        self._journal = journal
-        self._clock = clock
-        self._service = service
+        self._settlement = shared.settlement
+        self.results = shared.results
+        """Decides which ends of tasks are recorded in the journal."""
+        self._journal = shared.journal
+        self._clock = shared.clock
+        self._service = str(shared.base_url.origin())
         self._account = account
-        self._key_lifetime = key_lifetime
         self._get_task = get_task
         self._check = check
-        self._check_usable = check_usable
-        self._image_uploads = ImageUploads(self._find_content, sender.under_way.upload_locks)
+        self._check_usable = shared.check_usable
+        self._image_uploads = ImageUploads(self._find_content, shared.upload_locks)
 
     # -- creating ------------------------------------------------------------------------------------------------------
 
@@ -156,8 +109,8 @@ class Orders:
             order_id = str(uuid.uuid4())
             message = "order %(order_id)s: created a new order id, since none was given"
             report(logger, logging.INFO, Event.ORDER_ID_CREATED, message, order_id=order_id)
-        elif self._sender.under_way.has_unnamed_journal:
-            self._sender.under_way.has_unnamed_journal = False
+        elif self._shared.has_unnamed_journal:
+            self._shared.has_unnamed_journal = False
             warnings.warn(
                 "this client keeps its orders in memory: after a restart the same order id would create and charge a "
                 'second video. Name a journal, Client(journal="sqlite:///orders.db") or VIDGEN_JOURNAL; "memory:" '
@@ -374,15 +327,25 @@ class Orders:
             UncertainCreateError: It is still uncertain. ``__cause__`` is the refusal of the resend, if there was one.
                 Otherwise the errors of :meth:`create`.
         """
+        order = await self.check_resend(
+            order_id, expect_attempt=expect_attempt, reason=reason, accept_duplicate_risk=accept_duplicate_risk
+        )
+        self._check_usable()  # the client may have been closed while the journal was read
+        return await self._sender.resend(order, Resend(expect_attempt=expect_attempt, reason=reason, by=by))
+
+    async def check_resend(
+        self, order_id: str, *, expect_attempt: int, reason: str, accept_duplicate_risk: bool = False
+    ) -> Order:
+        """Return the order if :meth:`resend` with these arguments would send it now, else raise what that would raise.
+        Nothing is sent or recorded: for a check before an operator is asked to confirm."""
         check_reason("resend", reason)
         order = await self._in_state(order_id, "resent", {OrderState.UNCERTAIN})
         check_attempt(order, expect_attempt)
         if not accept_duplicate_risk:
-            check_age(order, self._clock.wall(), self._key_lifetime)
+            check_age(order, self._clock.wall(), self._shared.key_lifetime)
         if self._sender.find_running(order.ref) is not None:
             raise wrong_state(order, "resent while it is being submitted")
-        self._check_usable()  # the client may have been closed while the journal was read
-        return await self._sender.resend(order, Resend(expect_attempt=expect_attempt, reason=reason, by=by))
+        return order
 
     async def adopt(self, order_id: str, task_id: str, *, reason: str = "", by: str = "") -> Receipt:
         """Record that this task is the order's. The task is read (GET, section 4.5) and, if it exists, becomes the
@@ -443,10 +406,7 @@ class Orders:
     async def aclose(self, grace: float = 5.0) -> None:
         """Wait up to ``grace`` seconds for the orders under way. Those without an answer by then stay *sending* in the
         journal, and their callers get an UncertainCreateError."""
-        try:
-            await self._sender.aclose(grace)
-        finally:
-            await self.results.aclose()
+        await self._sender.aclose(grace)
 
     def _ref(self, order_id: str) -> OrderRef:
         check_order_id(order_id)

@@ -3,17 +3,11 @@
 import logging
 from datetime import datetime
 
-from vidgen_async.events import Event, current_order, report
-from vidgen_async.service.request_body import model_of
+from vidgen_async.events import Event, report
+from vidgen_async.service.endpoints import model_of
 from vidgen_async.types.orders import AttemptOutcome, Evidence, Order
 
 logger = logging.getLogger(__name__)
-
-
-def report_start(order_id: str) -> None:
-    """Log that the running worker starts to carry out the order, which is that of its context from now on."""
-    current_order.set(order_id)
-    report(logger, logging.DEBUG, Event.ORDER_STARTED, "order %(order_id)r: started", order_id=order_id)
 
 
 def report_outcome(order: Order, n: int, evidence: Evidence) -> None:

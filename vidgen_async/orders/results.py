@@ -1,33 +1,21 @@
 """Records how the tasks of orders ended, so that they are not awaited again."""
 
-import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 from vidgen_async.clock import Clock, all_in_turns
-from vidgen_async.events import Event, report
-from vidgen_async.journal.base import Journal
-from vidgen_async.orders.late_writer import Items, LateWriter
+from vidgen_async.orders.settlement import BATCH, Settlement
 from vidgen_async.types.orders import TaskResult
 from vidgen_async.types.resources import VideoTask
 
-logger = logging.getLogger(__name__)
-
-#: So many are written in one commit, or released in one turn of the event loop.
-BATCH = 500
-
 
 class Results:
-    """Writes results in the background; no caller waits for that. A result that was not written costs one more poll."""
+    """Decides which results are recorded. One that was not written costs one more poll."""
 
-    def __init__(self, journal: Journal, clock: Clock, service: str, why: Callable[[BaseException], str]) -> None:
-        self._journal = journal
+    def __init__(self, clock: Clock, settlement: Settlement) -> None:
         self._clock = clock
-        self._service = service
-        self._why = why
-        self._late = LateWriter(clock, self._write, self._report, batch_size=BATCH)
-        self._is_closed = False
+        self._settlement = settlement
         self._held: Counter[str] = Counter()
         # Of held tasks:
         self._ends: dict[str, VideoTask] = {}
@@ -119,29 +107,13 @@ class Results:
                 self._put(task_id, end)
 
     def _put(self, task_id: str, task: VideoTask) -> None:
-        if self._is_closed or not task.is_terminal or task.status is None:
-            return
-        result = TaskResult(
-            task_id=task_id,
-            status=task.status,
-            at=self._clock.wall(),
-            points=task.points,
-            failure_reason=task.failure_reason,
-        )
-        self._late.put(task_id, result)
-
-    async def aclose(self) -> None:
-        """Write the remaining results, if the journal accepts them. Later ones are not written."""
-        try:
-            await self._late.aclose()
-        finally:
-            self._is_closed = True
-
-    async def _write(self, items: Items[str, TaskResult]) -> None:
-        await self._journal.record(self._service, [result for _, result in items])
-
-    def _report(self, level: int, items: Items[str, TaskResult], error: BaseException) -> None:
-        message = "the results of %(count)d tasks could not be written to the journal: %(error)s"
-        report(
-            logger, level, Event.RESULTS_WRITE_FAILED, message, count=len(self._late.unwritten), error=self._why(error)
-        )
+        if task.is_terminal and task.status is not None:
+            self._settlement.add_result(
+                TaskResult(
+                    task_id=task_id,
+                    status=task.status,
+                    at=self._clock.wall(),
+                    points=task.points,
+                    failure_reason=task.failure_reason,
+                )
+            )

@@ -16,7 +16,7 @@ import asyncio
 import inspect
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from functools import partial
@@ -24,7 +24,8 @@ from http import HTTPStatus
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
-from attrs import Factory, evolve, frozen, mutable
+from attrs import Factory, evolve, field, frozen, mutable
+from yarl import URL
 
 from vidgen_async.clock import Clock, backoff, in_turns, wait_for_end, within
 from vidgen_async.errors import (
@@ -37,9 +38,9 @@ from vidgen_async.errors import (
     ServiceError,
     TransportError,
 )
-from vidgen_async.events import Event, contain_hook, report
+from vidgen_async.events import Event, contain_hook, current_order, report
 from vidgen_async.journal.base import Journal, MustWait, OrderChanged
-from vidgen_async.orders.balances import Balances, end_readers
+from vidgen_async.orders.balances import Balances
 from vidgen_async.orders.confirmation import Confirmation
 from vidgen_async.orders.error_messages import (
     check_attempt,
@@ -53,13 +54,8 @@ from vidgen_async.orders.error_messages import (
     wrong_state,
 )
 from vidgen_async.orders.evidence import evidence_of_answer, evidence_without_answer
-from vidgen_async.orders.reports import (
-    report_duplicates,
-    report_found_uncertain,
-    report_outcome,
-    report_start,
-    report_wait,
-)
+from vidgen_async.orders.reports import report_duplicates, report_found_uncertain, report_outcome, report_wait
+from vidgen_async.orders.results import Results
 from vidgen_async.orders.settlement import Settlement
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import showable, visible_headers
@@ -68,10 +64,9 @@ from vidgen_async.service.api_keys import Key
 from vidgen_async.service.body_decoding import decode_body
 from vidgen_async.service.candidates import find_candidates
 from vidgen_async.service.codec import Answer, is_json_object
-from vidgen_async.service.endpoints import Endpoints
+from vidgen_async.service.endpoints import Endpoints, is_same_request, prompt_of
 from vidgen_async.service.error_responses import describe_outcome, recorded_refusal, rejected_error, service_error
 from vidgen_async.service.refused_responses import split_response
-from vidgen_async.service.request_body import is_same_request, prompt_of
 from vidgen_async.transports.base import Connection, Response, Transport
 from vidgen_async.types.http import LONG_ANSWER, LONGEST_ANSWER, BytesBody, Delivery, Headers, Phase, Request
 from vidgen_async.types.limits import PAUSE_WITHOUT_RETRY_AFTER, Pacing
@@ -87,11 +82,13 @@ from vidgen_async.types.orders import (
     Permission,
     idempotency_key,
 )
-from vidgen_async.types.resources import Receipt
+from vidgen_async.types.resources import Receipt, TerminalStatus, VideoTask
 from vidgen_async.user_code import UserCode, current_task, describe, must_propagate
 
 logger = logging.getLogger(__name__)
 
+#: For how many seconds the service is assumed to remember an Idempotency-Key. Its description (section 8) does not say.
+KEY_LIFETIME = 3600.0
 #: Maximum number of connection attempts for one create (proven: no byte was sent).
 CONNECT_ATTEMPTS = 3
 #: Minimum number of seconds between a create that was answered with 429 and its next attempt.
@@ -200,20 +197,36 @@ class AccountSlots:
 
 
 @mutable(eq=False, kw_only=True)
-class OrdersUnderWay:
-    """What all senders of one client share, whatever their accounts and keys."""
+class Shared:
+    """What all views of one client share, whatever their accounts and keys: one of each per client."""
 
-    settlement: Settlement
-    namespace: str | None
+    transport: Transport
+    journal: Journal
+    clock: Clock
+    base_url: URL
+    check_usable: Callable[[], None]
+    """Raises ClientStateError unless the client may be used here and now."""
+    user_agent: str = ""
+    pacing: Pacing = Factory(Pacing)
+    namespace: str | None = None
+    """From it, with account and order id, each Idempotency-Key is derived; None: the journal's own."""
+    key_lifetime: float = KEY_LIFETIME
+    terminal_states: Mapping[str, TerminalStatus] = Factory(dict)
+    """States that section 3 does not name, and the terminal ones that they count as."""
+    known_secrets: tuple[str, ...] = field(default=(), repr=False)
+    settlement: Settlement = Factory(
+        lambda own: Settlement(own.journal, own.clock, str(own.base_url.origin()), own.known_secrets), takes_self=True
+    )
+    results: Results = Factory(lambda own: Results(own.clock, own.settlement), takes_self=True)
     creates: dict[OrderRef, Create] = Factory(dict)
+    """Under way."""
     slots: WeakValueDictionary[str, AccountSlots] = Factory(WeakValueDictionary)
     """By account."""
     upload_locks: WeakValueDictionary[OrderRef, asyncio.Lock] = Factory(WeakValueDictionary)
     """Held while the local images of an order are uploaded."""
-    balance_readers: set[asyncio.Task[None]] = Factory(set)
     hiding_lock: asyncio.Lock = Factory(asyncio.Lock)
-    has_answer: bool = False
-    """Whether a create was answered with a JSON object, which is the form of the service's own answers."""
+    has_answered: asyncio.Event = Factory(asyncio.Event)
+    """Set once the service has answered in its own form, with a JSON object."""
     has_unnamed_journal: bool = False
     """Orders are kept in memory, which nobody asked for, and can be charged; False once that was warned about."""
 
@@ -222,40 +235,24 @@ class Sender:
     """Carries out the orders that are sent with one API key.
 
     Args:
-        confirmation: Looks for the receipt of a create whose answer did not name the task where it should.
-        namespace: The string from which, with account and order id, each Idempotency-Key is derived; None: the
-            journal's own.
-        known: Values that no message may show.
-        under_way: Shared with the client's other senders.
+        get_task: Sends one GET of a task (4.5), which may be the one that the answer to a create did not name where it
+            should.
     """
 
     def __init__(
-        self,
-        transport: Transport,
-        endpoints: Endpoints,
-        journal: Journal,
-        clock: Clock,
-        *,
-        pacing: Pacing,
-        confirmation: Confirmation,
-        namespace: str | None = None,
-        balances: Balances | None = None,
-        known: tuple[str, ...] = (),
-        under_way: OrdersUnderWay | None = None,
+        self, shared: Shared, endpoints: Endpoints, balances: Balances, get_task: Callable[[str], Awaitable[VideoTask]]
     ) -> None:
-        self._transport = transport
+        self._shared = shared
+        self._transport = shared.transport
+        self._journal = shared.journal
+        self._clock = shared.clock
+        self._pacing = shared.pacing
+        self.settlement = shared.settlement
         self._endpoints = endpoints
-        self._journal = journal
-        self._clock = clock
-        self._pacing = pacing
-        self._confirmation = confirmation
-        if under_way is None:
-            under_way = OrdersUnderWay(settlement=Settlement(journal, clock, known), namespace=namespace)
-        self.under_way = under_way
-        self.settlement = under_way.settlement
-        self._balances = balances or Balances(None, journal, clock, under_way.balance_readers)
-        self._known = known
+        self._known = endpoints.secret_values
         self._time_limit = endpoints.timeouts.create
+        self._balances = balances
+        self._confirmation = Confirmation(journal=shared.journal, clock=shared.clock, get_task=get_task)
 
     # -- the call ------------------------------------------------------------------------------------------------------
 
@@ -305,7 +302,7 @@ class Sender:
 
     def find_running(self, ref: OrderRef) -> Create | None:
         """The create of this order that still accepts callers."""
-        create = self.under_way.creates.get(ref)
+        create = self._shared.creates.get(ref)
         is_over = create is None or (create.worker is not None and create.worker.done())
         return None if is_over else create
 
@@ -324,11 +321,12 @@ class Sender:
         create.worker = asyncio.create_task(self._run(create, work), name=f"order {create.ref.order_id}")
         create.worker.add_done_callback(partial(self._on_end, create))
         create.worker.add_done_callback(lambda _: work.close())  # it was cancelled before it began
-        self.under_way.creates[create.ref] = create
+        self._shared.creates[create.ref] = create
 
     async def _run(self, create: Create, work: Coroutine[Any, Any, Receipt]) -> None:
         """Carry out the order, give its callers the receipt, and call their hooks."""
-        report_start(create.ref.order_id)
+        current_order.set(create.ref.order_id)
+        report(logger, logging.DEBUG, Event.ORDER_STARTED, "order %(order_id)r: started", order_id=create.ref.order_id)
         receipt = await work
         create.receipt.set_result(receipt)  # before the hooks: one of them may ask for this very order
         while create.hooks:
@@ -341,8 +339,8 @@ class Sender:
 
     def _on_end(self, create: Create, worker: "asyncio.Task[None]") -> None:
         """Give the callers the outcome with which the worker ended."""
-        if self.under_way.creates.get(create.ref) is create:
-            del self.under_way.creates[create.ref]
+        if self._shared.creates.get(create.ref) is create:
+            del self._shared.creates[create.ref]
         if create.receipt.done():
             return
         if worker.cancelled() and create.order is not None and create.order.receipt is not None:
@@ -371,11 +369,11 @@ class Sender:
         if not create.checked.done():
             create.checked.set_result(None)
         if order is None:
-            if self.under_way.namespace is None:
-                self.under_way.namespace = await self._journal.namespace(secrets.token_hex(8))
+            if self._shared.namespace is None:
+                self._shared.namespace = await self._journal.namespace(secrets.token_hex(8))
             intent = Order(
                 ref=ref,
-                idempotency_key=idempotency_key(self.under_way.namespace, ref.account, ref.order_id),
+                idempotency_key=idempotency_key(self._shared.namespace, ref.account, ref.order_id),
                 body=content.body,
                 local_images=content.local_images,
                 created_at=self._clock.wall(),
@@ -619,7 +617,8 @@ class Sender:
             request.op, received.status, received.headers, body, url=request.url, known=known, sent=order.body
         )
         await self._yield_to_loop(received)
-        self.under_way.has_answer |= is_json_object(body)
+        if is_json_object(body):
+            self._shared.has_answered.set()
         await self._yield_to_loop(received)
         evidence = evidence_of_answer(answer, is_complete=is_complete, at=now)
         if evidence.outcome is AttemptOutcome.ACCEPTED:
@@ -648,7 +647,7 @@ class Sender:
     async def _prepared(self, known: KnownValues) -> AsyncIterator[None]:
         """A block in which these values are hidden in texts. One block at a time, since hiding a long prompt takes
         fifty times its size in memory."""
-        async with self.under_way.hiding_lock:
+        async with self._shared.hiding_lock:
             await in_turns(self._clock, known.prepare())
             yield
 
@@ -661,7 +660,7 @@ class Sender:
 
     async def _reserve_slot(self, ref: OrderRef) -> AccountSlots:
         """Wait, in line, until the rolling limit has a slot that no other send of this client is about to use."""
-        slots = self.under_way.slots.setdefault(ref.account, AccountSlots())
+        slots = self._shared.slots.setdefault(ref.account, AccountSlots())
         async with slots.lock:
             await self._wait_for_slot(ref, slots)
             slots.reserved += 1
@@ -697,16 +696,13 @@ class Sender:
         """Wait up to ``grace`` seconds for the orders under way, then stop. What was not answered by then stays
         *sending* in the journal, and its callers get an UncertainCreateError."""
         caller = asyncio.current_task()  # an on_receipt may be what closes the client
-        creates = list(self.under_way.creates.values())
+        creates = list(self._shared.creates.values())
         workers = [each.worker for each in creates if each.worker is not None and each.worker is not caller]
         try:
             if workers:
                 await self._finish(workers, grace)
         finally:
-            try:
-                await self.settlement.aclose()
-            finally:
-                await end_readers(self.under_way.balance_readers, self._clock, grace)
+            await self.settlement.aclose(grace)
 
     async def _finish(self, workers: "list[asyncio.Task[None]]", grace: float) -> None:
         try:
@@ -725,7 +721,7 @@ class Sender:
 
     async def _read_unanswered(self) -> None:
         """Read the orders that are not settled: other processes may have changed them."""
-        for create in list(self.under_way.creates.values()):
+        for create in list(self._shared.creates.values()):
             with UserCode() as call:
                 create.order = await self.settlement.read(create.ref) or create.order
             if call.error is not None:

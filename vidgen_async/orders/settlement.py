@@ -1,10 +1,12 @@
-"""Records the outcome of an attempt in the journal, later if the journal does not accept it now."""
+"""The one owner of what is written to the journal in the background: outcomes of attempts that it does not accept now,
+results of tasks, and balances."""
 
 import asyncio
 import logging
 import math
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from vidgen_async.clock import Clock, backoff, within
@@ -12,10 +14,9 @@ from vidgen_async.errors import JournalError, ReceiptNotStoredError, VidgenError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
 from vidgen_async.orders.error_messages import facts
-from vidgen_async.orders.late_writer import Items, LateWriter
 from vidgen_async.orders.reports import report_found_uncertain
 from vidgen_async.redaction.messages import hide_secrets, showable
-from vidgen_async.types.orders import AttemptOutcome, Evidence, Order, OrderRef
+from vidgen_async.types.orders import AttemptOutcome, Evidence, Order, OrderRef, TaskResult
 from vidgen_async.user_code import UserCode, describe
 
 logger = logging.getLogger(__name__)
@@ -27,25 +28,39 @@ _Key = tuple[OrderRef, int | str]
 #: For how many seconds a write is retried while its caller waits, counted from the end of the first failed attempt;
 #: after that it is retried in the background.
 RETRY_FOR = 30.0
-#: Seconds before the first retry in the background.
+#: Seconds before the first retry in the background, and the maximum number between two of them.
 _FIRST_PAUSE = 2.0
+_LONGEST_PAUSE = 60.0
+#: Seconds that failing writes may take when the client is closed.
+_MAX_FAILURE_TIME = 1.0
+#: Time limit in seconds of readers of balances when the client is closed.
+_CLOSING_TIMEOUT = 2.0
+#: So many results are written in one commit.
+BATCH = 500
 
 
 class Settlement:
-    """Writes evidence. Nothing is lost while the client is open: evidence that the journal refused stays in memory,
-    counts as known, and is written again until the journal accepts it."""
+    """Nothing is lost while the client is open: evidence that the journal refused stays in memory, counts as known, and
+    is written again until the journal accepts it. So are results; no caller waits for them."""
 
-    def __init__(self, journal: Journal, clock: Clock, known: tuple[str, ...] = ()) -> None:
-        self._journal = journal
+    def __init__(self, journal: Journal, clock: Clock, service: str, known: tuple[str, ...] = ()) -> None:
+        self.journal = journal
         self._clock = clock
+        self._service = service
         self._known_secrets = known
         self._workers: set[asyncio.Task[Any]] = set()
-        self._late = LateWriter(clock, self._write_late, self._report_late, first_pause=_FIRST_PAUSE)
-        self.unwritten = self._late.unwritten
+        self._readers: set[asyncio.Task[None]] = set()
+        self._late_writer: asyncio.Task[None] | None = None
+        self.unwritten: dict[_Key, Evidence] = {}
         """Evidence that the journal did not accept yet."""
-        self._unsent: dict[OrderRef, dict[str, Evidence]] = {}
+        self._unsent: dict[tuple[OrderRef, str], Evidence] = {}
         """By mark: that nothing was sent of an attempt that the journal did not confirm, but may have stored."""
+        self._results: dict[str, TaskResult] = {}
+        """By task id: results that are not written yet."""
+        self._has_warned = False
+        """Whether their last write failed, and that was logged."""
         self._is_closing = asyncio.Event()
+        self._is_closed = False
 
     async def complete(self, work: Coroutine[Any, Any, T]) -> T:
         """Run the work to its end although the caller is cancelled, and wait for that end.
@@ -66,6 +81,12 @@ class Settlement:
             if not worker.cancelled() and isinstance(error := worker.exception(), ReceiptNotStoredError):
                 raise error
 
+    def start_reader(self, work: Coroutine[Any, Any, None]) -> None:
+        """Read a balance in the background. It is cancelled when the client is closed, if it takes long."""
+        reader = asyncio.get_running_loop().create_task(work, name="balance")
+        self._readers.add(reader)
+        reader.add_done_callback(self._readers.discard)
+
     def describe(self, error: BaseException) -> str:
         """The text of an error of a journal, without secrets: that of a user's own journal may contain anything."""
         if isinstance(error, VidgenError):
@@ -77,25 +98,25 @@ class Settlement:
         is written as soon as the journal answers; a commit that becomes visible later is settled when it is read."""
         cause = "the journal did not confirm that the attempt was stored, so nothing was sent"
         evidence = Evidence(outcome=AttemptOutcome.NOT_SENT, at=self._clock.wall(), cause=cause)
-        self._unsent.setdefault(ref, {})[mark] = evidence
-        self._late.put((ref, mark), evidence)
+        self._unsent[ref, mark] = evidence
+        self._write_later((ref, mark), evidence)
 
     async def _settle_unsent(self, ref: OrderRef, mark: str, evidence: Evidence) -> Order | None:
         """Write that nothing was sent of the attempt, if the journal has it."""
-        order = await self._journal.settle_mark(ref, mark, evidence)
+        order = await self.journal.settle_mark(ref, mark, evidence)
         if order is not None and order.find(mark) is not None:
-            self._unsent.get(ref, {}).pop(mark, None)
+            self._unsent.pop((ref, mark), None)
         return order
 
     async def read(self, ref: OrderRef) -> Order | None:
         """Return the stored order, and log what this read has found to be uncertain."""
         now = self._clock.wall()
         with UserCode(passes=(Exception,)) as call:
-            order = await self._journal.get(ref, now)
+            order = await self.journal.get(ref, now)
         if call.error is not None:
             raise JournalError(f"the journal could not be read: it raised {describe(call.error)}")
-        for mark, evidence in list(self._unsent.get(ref, {}).items()):
-            if order is not None and order.find(mark) is not None:
+        for (of, mark), evidence in list(self._unsent.items()):
+            if of == ref and order is not None and order.find(mark) is not None:
                 order = await self._settle_unsent(ref, mark, evidence)
         if order is not None:
             report_found_uncertain(order, now)
@@ -112,7 +133,7 @@ class Settlement:
         failures, give_up_at = 0, math.inf
         while True:
             with UserCode() as call:  # a journal may raise anything; the evidence must not be lost
-                settled = await self._journal.settle(ref, n, evidence)
+                settled = await self.journal.settle(ref, n, evidence)
             if (error := call.error) is None:
                 await self._report_other_owner(ref, evidence)
                 return settled
@@ -120,7 +141,7 @@ class Settlement:
             give_up_at = min(give_up_at, self._clock.now() + RETRY_FOR)
             self._report_unwritten(ref, evidence, error, logging.ERROR if failures == 1 else logging.WARNING)
             if self._is_closing.is_set() or self._clock.now() >= give_up_at:
-                self._late.put((ref, n), evidence)
+                self._write_later((ref, n), evidence)
                 if evidence.task_id is not None:
                     raise self._not_stored_error(evidence.task_id, error, **facts(order))
                 return order.with_evidence(n, evidence)
@@ -136,8 +157,8 @@ class Settlement:
         for (ref, n), evidence in self.unwritten.items():
             if ref == order.ref and isinstance(n, int):
                 order = order.with_evidence(n, evidence)
-        for mark, evidence in self._unsent.get(order.ref, {}).items():
-            if (attempt := order.find(mark)) is not None:
+        for (ref, mark), evidence in self._unsent.items():
+            if ref == order.ref and (attempt := order.find(mark)) is not None:
                 order = order.with_evidence(attempt.n, evidence)
         return order
 
@@ -146,34 +167,113 @@ class Settlement:
         client. Raises what the journal raises, or a ReceiptNotStoredError that names the task."""
         for key, evidence in [item for item in self.unwritten.items() if item[0][0] == ref]:
             with UserCode() as call:
-                await self._late.write([(key, evidence)])
+                await self._write_late(key, evidence)
             if call.error is not None:
                 if evidence.task_id is not None:
                     raise self._not_stored_error(evidence.task_id, call.error, order_id=ref.order_id)
                 raise call.error
 
-    async def aclose(self) -> None:
-        """Attempt once more to write everything; log what could not be written."""
-        self._is_closing.set()
-        if self._workers:
-            await asyncio.wait(self._workers)
-        await self._late.aclose()
+    def add_result(self, result: TaskResult) -> None:
+        """Write how a task ended, soon."""
+        if not self._is_closed:
+            self._results[result.task_id] = result
+            self._start_late_writer()
 
-    async def _write_late(self, items: Items[_Key, Evidence]) -> None:
-        for (ref, n), evidence in items:
-            if isinstance(n, str):
-                await self._settle_unsent(ref, n, evidence)
-                continue
-            await self._journal.settle(ref, n, evidence)
+    async def aclose(self, grace: float) -> None:
+        """Attempt once more to write everything, unless failures take long; log what could not be written. Nothing is
+        written after that. Readers of balances have ``grace`` seconds, at most two."""
+        self._is_closing.set()
+        try:
+            if self._workers:
+                await asyncio.wait(self._workers)
+            if self._late_writer is not None:
+                self._late_writer.cancel()
+                await asyncio.wait({self._late_writer})
+            while (self.unwritten or self._results) and await self._write_each(stop_after=_MAX_FAILURE_TIME):
+                pass  # then what was put meanwhile
+        finally:
+            self._is_closed = True
+            if readers := set(self._readers):
+                with suppress(TimeoutError):
+                    await within(self._clock, min(grace, _CLOSING_TIMEOUT), lambda: asyncio.wait(readers))
+                for reader in readers:
+                    reader.cancel()
+                await asyncio.wait(readers)
+
+    def _write_later(self, key: _Key, evidence: Evidence) -> None:
+        self.unwritten[key] = evidence
+        self._start_late_writer()
+
+    def _start_late_writer(self) -> None:
+        if not self._is_closing.is_set() and (self._late_writer is None or self._late_writer.done()):
+            self._late_writer = asyncio.get_running_loop().create_task(self._write_until_accepted(), name="late writer")
+
+    async def _write_until_accepted(self) -> None:
+        failures = 0
+        if self.unwritten:  # which the journal has just refused
+            await self._clock.sleep(_FIRST_PAUSE)
+        while self.unwritten or self._results:
+            failures = 0 if await self._write_each() else failures + 1
+            if failures:
+                await self._clock.sleep(backoff(failures, 1.0, longest=_LONGEST_PAUSE))
+
+    async def _write_each(self, *, stop_after: float = math.inf) -> bool:
+        """Attempt once to write everything, until failures have taken ``stop_after`` seconds. Return whether there were
+        none."""
+        writes: list[tuple[Callable[[], Awaitable[None]], Callable[[BaseException], None]]] = [
+            (partial(self._write_late, key, evidence), partial(self._report_late, key[0], evidence))
+            for key, evidence in self.unwritten.items()
+        ]
+        results = list(self._results.values())
+        writes += [
+            (partial(self._write_results, results[start : start + BATCH]), self._report_results)
+            for start in range(0, len(results), BATCH)
+        ]
+        error: BaseException | None = None
+        for write, report_failure in writes:
+            if stop_after > 0:
+                started_at = self._clock.now()
+                with UserCode() as call:  # a journal may raise anything; it is retried
+                    await write()
+                if call.error is None:
+                    continue
+                error = call.error
+                stop_after -= self._clock.now() - started_at
+            if error is not None:
+                report_failure(error)
+        return error is None
+
+    async def _write_late(self, key: _Key, evidence: Evidence) -> None:
+        """Write this evidence now. Raises whatever the journal raises; it stays unwritten then."""
+        ref, n = key
+        if isinstance(n, str):
+            await self._settle_unsent(ref, n, evidence)
+        else:
+            await self.journal.settle(ref, n, evidence)
             message = "order %(order_id)r: its outcome (%(outcome)s, task %(task_id)s) has now been written"
             fields = {"order_id": ref.order_id, "outcome": str(evidence.outcome), "task_id": evidence.task_id}
             report(logger, logging.WARNING, Event.ORDER_WRITTEN_LATE, message, **fields)
             await self._report_other_owner(ref, evidence)
+        if self.unwritten.get(key) is evidence:
+            del self.unwritten[key]
 
-    def _report_late(self, _level: int, items: Items[_Key, Evidence], error: BaseException) -> None:
+    async def _write_results(self, results: Sequence[TaskResult]) -> None:
+        await self.journal.record(self._service, results)
+        self._has_warned = False
+        for result in results:
+            if self._results.get(result.task_id) is result:
+                del self._results[result.task_id]
+
+    def _report_late(self, ref: OrderRef, evidence: Evidence, error: BaseException) -> None:
         if self._is_closing.is_set():
-            for (ref, _), evidence in items:
-                self._report_unwritten(ref, evidence, error)
+            self._report_unwritten(ref, evidence, error)
+
+    def _report_results(self, error: BaseException) -> None:
+        level = logging.INFO if self._has_warned and not self._is_closing.is_set() else logging.WARNING
+        self._has_warned = True
+        message = "the results of %(count)d tasks could not be written to the journal: %(error)s"
+        fields = {"count": len(self._results), "error": self.describe(error)}
+        report(logger, level, Event.RESULTS_WRITE_FAILED, message, **fields)
 
     async def _report_other_owner(self, ref: OrderRef, evidence: Evidence) -> None:
         """Report a task that is the receipt of another order too: one of the two has no task of its own."""
@@ -181,7 +281,7 @@ class Settlement:
             return
         owner = None
         with UserCode():  # the receipt is written, which is what counts
-            owner = await self._journal.owner(ref, evidence.task_id)
+            owner = await self.journal.owner(ref, evidence.task_id)
         if owner is not None:
             message = "order %(order_id)r: its task %(task_id)s also belongs to order %(other_order_id)r"
             fields = {"order_id": ref.order_id, "task_id": evidence.task_id, "other_order_id": owner.order_id}
@@ -190,16 +290,9 @@ class Settlement:
     def _report_unwritten(
         self, ref: OrderRef, evidence: Evidence, error: BaseException, level: int = logging.ERROR
     ) -> None:
-        report(
-            logger,
-            level,
-            Event.ORDER_WRITE_FAILED,
-            "order %(order_id)r: its outcome (%(outcome)s, task %(task_id)s) could not be written: %(error)s",
-            order_id=ref.order_id,
-            outcome=str(evidence.outcome),
-            task_id=evidence.task_id,
-            error=self.describe(error),
-        )
+        message = "order %(order_id)r: its outcome (%(outcome)s, task %(task_id)s) could not be written: %(error)s"
+        fields = {"outcome": str(evidence.outcome), "task_id": evidence.task_id, "error": self.describe(error)}
+        report(logger, level, Event.ORDER_WRITE_FAILED, message, order_id=ref.order_id, **fields)
 
     def _not_stored_error(self, task_id: str, error: BaseException, **order: Any) -> ReceiptNotStoredError:
         failure = ReceiptNotStoredError(

@@ -10,9 +10,10 @@ import pytest
 from attrs import mutable
 from yarl import URL
 
+from vidgen_async import Client
 from vidgen_async.cassette import Cassette, Mode, load
 from vidgen_async.cassette.transport_factory import nothing_is_recorded, resolve_auto
-from vidgen_async.client import RECOMMENDED_INTERVAL, Client
+from vidgen_async.client import RECOMMENDED_INTERVAL
 from vidgen_async.client.settings import checked_base_url, checked_key, make_transport
 from vidgen_async.clock import LoopClock
 from vidgen_async.errors import CassetteBusyError, CassetteError, ConfigurationError
@@ -21,8 +22,7 @@ from vidgen_async.pytest_plugin.cassette_handle import VidgenCassette
 from vidgen_async.pytest_plugin.event_loops import get_on_loop, has_loop
 from vidgen_async.pytest_plugin.reports import settings_of
 from vidgen_async.pytest_plugin.settings import marker_arguments
-from vidgen_async.transports import ReplayTransport, on_cassette
-from vidgen_async.transports.direct.proxies import is_on_this_machine
+from vidgen_async.transports import ReplayTransport, is_on_this_machine, on_cassette
 
 #: Polling interval in seconds: a sandbox makes a video in four.
 _INTERVAL_ON_THIS_MACHINE = 1.0

@@ -128,10 +128,14 @@ class Secrets:
             anchor = min((form[at : at + SHORTEST] for at in starts), key=lambda one: len(self._by_anchor.get(one, ())))
             self._by_anchor.setdefault(anchor, set()).add(value)
         self.version += 1
-        if not (value.isascii() and value.isprintable()):
+        is_readable = value.isascii() and value.isprintable()
+        if not is_readable:
             self._unreadable.append(value)
-        if len(self._written) >= _MOST_WRITTEN or any(
-            form[:SHORTEST] in self._written and form[-SHORTEST:] in self._written for form in forms
+        # Of binary data, only readable text is noted as written.
+        if (
+            not is_readable
+            or len(self._written) >= _MOST_WRITTEN
+            or any(form[:SHORTEST] in self._written and form[-SHORTEST:] in self._written for form in forms)
         ):
             self.late.append(value)
 

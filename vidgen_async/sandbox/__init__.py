@@ -14,6 +14,7 @@ from vidgen_async.sandbox.ledger import Account, LedgerEntry
 from vidgen_async.sandbox.request_log import ReceivedCreate, ReceivedRequest
 from vidgen_async.sandbox.state_file import StateError
 from vidgen_async.sandbox.tasks import Failure, SandboxTask, outcome_by_prompt
+from vidgen_async.sandbox.web.fault_input import plan_text
 
 __all__ = [
     "SNAPSHOT",
@@ -31,4 +32,5 @@ __all__ = [
     "SandboxTask",
     "StateError",
     "outcome_by_prompt",
+    "plan_text",
 ]

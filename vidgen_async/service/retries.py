@@ -46,9 +46,9 @@ class Reads:
         origin: The service's own.
         known: Values that no message may show.
         key_ring: Where the key of requests with an Authorization header is; None: it is in that header.
-        first: The reads of the client of which these are a view's.
         retry_for: Seconds: a failing read is retried until the next attempt would start later than that after the
             first. An attempt under way is bounded by the request's own timeouts.
+        on_answer: Called when the service has answered a read in its own form.
         rng: Returns a random number from 0 to 1, for jitter.
     """
 
@@ -60,8 +60,8 @@ class Reads:
         origin: str,
         known: tuple[str, ...] = (),
         key_ring: KeyRing | None = None,
-        first: "Reads | None" = None,
         retry_for: float = 60.0,
+        on_answer: Callable[[], object] = bool,
         rng: Callable[[], float] = random.random,
     ) -> None:
         self._transport = transport
@@ -73,9 +73,7 @@ class Reads:
         self._keys: tuple[str, ...] = ()
         """Those of the ring that are known values."""
         self._retry_for = retry_for
-        self._first = first or self
-        self.has_answer = False
-        """The service has answered a read in its own form, of the client or of a view."""
+        self._on_answer = on_answer
         self._rng = rng
 
     def send(self, request: Request, *, attempt: int = 1) -> Awaitable[Response]:
@@ -132,7 +130,7 @@ class Reads:
         with UserCode(passes=(Exception,)) as call:
             async with await self.send(request, attempt=attempt) as response:
                 value = read(await self.success(request, response))
-            self._first.has_answer = True
+            self._on_answer()
             return value
         raise self.explain(request, call.error)
 

@@ -15,6 +15,7 @@ from vidgen_async.transports.base import (
     WrappingTransport,
     nothing_sent,
 )
+from vidgen_async.transports.direct.proxies import EnvironmentProxies, is_on_this_machine
 from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.transports.fake import FakeTransport
 from vidgen_async.types.http import Body, BytesBody, Delivery, Headers, Phase, Request, make_headers
@@ -33,6 +34,7 @@ __all__ = [
     "Connection",
     "Delivery",
     "DirectTransport",
+    "EnvironmentProxies",
     "FakeTransport",
     "Headers",
     "Phase",
@@ -42,6 +44,7 @@ __all__ = [
     "Response",
     "Transport",
     "WrappingTransport",
+    "is_on_this_machine",
     "make_headers",
     "nothing_sent",
     "on_cassette",

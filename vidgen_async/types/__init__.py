@@ -41,6 +41,7 @@ from vidgen_async.types.orders import (
     TaskResult,
 )
 from vidgen_async.types.resources import (
+    CHECK_REFUND,
     Account,
     Catalog,
     CatalogModel,
@@ -51,6 +52,7 @@ from vidgen_async.types.resources import (
     Ratio,
     Receipt,
     ReferenceAsset,
+    RequestFields,
     Resolution,
     TaskLike,
     TaskStatus,
@@ -58,8 +60,9 @@ from vidgen_async.types.resources import (
     VideoFields,
     VideoRequest,
     VideoTask,
+    failure_text,
 )
-from vidgen_async.types.serialization import Serializable
+from vidgen_async.types.serialization import Serializable, kind_of
 
 if TYPE_CHECKING:
     from vidgen_async.client.resources import AccountInfo, Files, Models
@@ -76,6 +79,7 @@ if TYPE_CHECKING:
     from vidgen_async.watcher.polling import Poll, Polling
 
 __all__ = [
+    "CHECK_REFUND",
     "Account",
     "AccountInfo",
     "Attempt",
@@ -123,6 +127,7 @@ __all__ = [
     "Receipt",
     "ReferenceAsset",
     "Request",
+    "RequestFields",
     "Resolution",
     "Response",
     "RunningPage",
@@ -143,6 +148,8 @@ __all__ = [
     "Videos",
     "Watcher",
     "WatcherStats",
+    "failure_text",
+    "kind_of",
     "make_headers",
 ]
 

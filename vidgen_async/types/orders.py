@@ -49,6 +49,11 @@ class OrderState(StrEnum):
     WITHDRAWN = "withdrawn"
     """An operator withdrew an order that had not been sent."""
 
+    @property
+    def is_sendable(self) -> bool:
+        """Whether ``orders.resume`` sends such an order: for certain, the service created nothing for it."""
+        return self in SENDABLE
+
 
 OrderStateName: TypeAlias = Literal["queued", "sending", "uncertain", "rejected", "accepted", "abandoned", "withdrawn"]
 """The values of :class:`OrderState`, for calls that accept a state by its name."""
@@ -372,7 +377,8 @@ class Order(OrderContent):
     @property
     def sending_until(self) -> datetime | None:
         """When it becomes uncertain unless its outcome is recorded before; None if it is not being sent."""
-        return sending_until(self.attempts)
+        deadlines = [one.deadline_at for one in self.attempts if one.outcome is AttemptOutcome.SENDING]
+        return max(deadlines, default=None)
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
@@ -484,12 +490,6 @@ class Spend:
     tasks: int
     """Number of those that the service has accepted; each task once."""
     spending: Spending
-
-
-def sending_until(attempts: Iterable[Attempt]) -> datetime | None:
-    """Return when the last of those that are being sent becomes uncertain; None if none is being sent."""
-    deadlines = [attempt.deadline_at for attempt in attempts if attempt.outcome is AttemptOutcome.SENDING]
-    return max(deadlines, default=None)
 
 
 def idempotency_key(namespace: str, account: str, order_id: str) -> str:

@@ -99,6 +99,11 @@ class CatalogModel(Serializable):
     """All other fields of the entry, such as prices, whose names are not documented."""
 
     @property
+    def min_reference_images(self) -> int:
+        """How many reference images it needs (2.4, rule 4). The catalog does not state it."""
+        return 1 if self.code == "vendorh3" else 0
+
+    @property
     def is_usable(self) -> bool:
         """Whether it is enabled and not under maintenance (section 3)."""
         return self.enabled is True and not self.maintenance
@@ -400,6 +405,16 @@ class Receipt(Serializable):
     """The service's own id of the create, if the response contains one."""
     extra: Extra = _extra()
     """All other fields of the response to the create."""
+
+
+#: Section 7, rule 2: nothing else shows whether a failed task was refunded.
+CHECK_REFUND = "check the refund in the credit ledger"
+NO_REASON = "no failure reason was given"
+
+
+def failure_text(reason: str | None) -> str:
+    """Return why a task failed, given its ``failure_reason``, and what to check (section 7, rules 1 and 2)."""
+    return f"{(reason or '').strip() or NO_REASON}; {CHECK_REFUND}"
 
 
 TaskLike: TypeAlias = str | Receipt | VideoTask

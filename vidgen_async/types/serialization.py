@@ -142,5 +142,6 @@ def _fields_to_json(value: Any, *, include_secrets: bool) -> dict[str, Any]:
 
 
 def kind_of(error: BaseException) -> str:
-    """The error's class in snake_case, without its suffix: ``uncertain_create``, ``task_failed``."""
+    """Return the kind of an error for programs and dashboards: its class in snake_case, without its suffix, such as
+    ``uncertain_create`` and ``task_failed``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(error).__name__.removesuffix("Error")).lower()

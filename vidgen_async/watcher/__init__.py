@@ -4,8 +4,8 @@ Nothing here can create a task; a poll is one GET. :mod:`vidgen_async.watcher.sc
 :mod:`vidgen_async.watcher.poll_rules` what a failed poll means.
 """
 
-from vidgen_async.watcher.listeners import CHECK_REFUND, Outcome, failure_text
+from vidgen_async.watcher.listeners import Outcome
 from vidgen_async.watcher.stats import WatcherStats
 from vidgen_async.watcher.watcher import Watcher
 
-__all__ = ["CHECK_REFUND", "Outcome", "Watcher", "WatcherStats", "failure_text"]
+__all__ = ["Outcome", "Watcher", "WatcherStats"]

@@ -4,15 +4,16 @@ import asyncio
 import copy
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from attrs import evolve, field, frozen
+from attrs import Factory, define, evolve, field, frozen
 
 from vidgen_async.errors import TaskFailedError, VidgenError, WaitTimeoutError
 from vidgen_async.redaction.messages import excerpt, showable
-from vidgen_async.types.resources import KNOWN_STATES, TaskStatus, VideoTask
+from vidgen_async.types.resources import KNOWN_STATES, NO_REASON, TaskStatus, VideoTask, failure_text
 from vidgen_async.types.serialization import Serializable
 from vidgen_async.watcher.hooks import UpdateHooks
 from vidgen_async.watcher.polling import Polling
@@ -20,9 +21,6 @@ from vidgen_async.watcher.schedule import Agenda
 
 #: The maximum length of a failure reason in a message.
 LONGEST_REASON = 1000
-NO_REASON = "no failure reason was given"
-#: Section 7, rule 2: nothing else shows whether a failed task was refunded.
-CHECK_REFUND = "check the refund in the credit ledger"
 
 #: A gatherer of more tasks stores only the states of those that are not terminal: a task is far larger than everything
 #: else that is stored for it.
@@ -54,28 +52,24 @@ class LastState(NamedTuple):
     """The error of the last poll."""
 
 
+@define(eq=False, repr=False, weakref_slot=False)
 class Listener:
     """Is notified by the watcher, which never waits for it. It may have many tasks."""
-
-    __slots__ = ("hooks", "ids", "is_over", "number", "polling", "timeout", "wait_number")
 
     keeps_tasks = True
     """Whether it needs the tasks as they were seen last."""
 
-    def __init__(
-        self, ids: Sequence[str], timeout: float | None, hooks: UpdateHooks | None = None, polling: Polling = OWN
-    ) -> None:
-        self.ids = ids
-        self.timeout = timeout
-        self.polling = polling
-        self.hooks = hooks
-        """Its own ``on_update``."""
-        self.is_over = False
-        """Whether its time limit was exceeded."""
-        self.number: int | None = None
-        """Its number in :class:`Deadlines`."""
-        self.wait_number = next(_wait_numbers)
-        """Its number in events."""
+    ids: Sequence[str]
+    timeout: float | None
+    hooks: UpdateHooks | None = None
+    """Its own ``on_update``."""
+    polling: Polling = OWN
+    is_over: bool = field(init=False, default=False)
+    """Whether its time limit was exceeded."""
+    number: int | None = field(init=False, default=None)
+    """Its number in :class:`Deadlines`."""
+    wait_number: int = field(init=False, factory=partial(next, _wait_numbers))
+    """Its number in events."""
 
     @property
     def has_ended(self) -> bool:
@@ -98,16 +92,14 @@ class Listener:
             self.ended(one, timeout_error(one, self.timeout))
 
 
+@define(eq=False)
 class Deadlines:
     """The listeners that have a deadline, in the order of their deadlines."""
 
-    __slots__ = ("_agenda", "_free", "_listeners")
-
-    def __init__(self) -> None:
-        self._agenda = Agenda()
-        self._listeners: dict[int, Listener] = {}
-        self._free: list[int] = []
-        """Numbers that are used again."""
+    _agenda: Agenda = field(init=False, factory=Agenda)
+    _listeners: dict[int, Listener] = field(init=False, factory=dict)
+    _free: list[int] = field(init=False, factory=list)
+    """Numbers that are used again."""
 
     def put(self, due: float, listener: Listener) -> None:
         listener.number = self._free.pop() if self._free else len(self._listeners)
@@ -132,17 +124,14 @@ class Deadlines:
         return listener
 
 
+@define(eq=False, repr=False, weakref_slot=False)
 class Waiter(Listener):
     """``wait``: needs only the end."""
 
-    __slots__ = ("end",)
-
-    def __init__(
-        self, task_id: str, timeout: float | None, hooks: UpdateHooks | None = None, polling: Polling = OWN
-    ) -> None:
-        super().__init__((task_id,), timeout, hooks, polling)
-        self.end: asyncio.Future[VideoTask | Exception | LastState] = asyncio.get_running_loop().create_future()
-        """The terminal task, an error, or what was known at the end of the time limit."""
+    end: "asyncio.Future[VideoTask | Exception | LastState]" = field(
+        init=False, default=Factory(lambda: asyncio.get_running_loop().create_future())
+    )
+    """The terminal task, an error, or what was known at the end of the time limit."""
 
     @property
     def has_ended(self) -> bool:
@@ -159,19 +148,14 @@ class Waiter(Listener):
             self.end.set_result(seen[0])
 
 
+@define(eq=False, repr=False, weakref_slot=False)
 class Follower(Listener):
     """``watch``: stores only the latest change that was not read yet, however slow the reader is."""
 
-    __slots__ = ("_end", "_news", "_pending", "_shown")
-
-    def __init__(
-        self, task_id: str, timeout: float | None, hooks: UpdateHooks | None = None, polling: Polling = OWN
-    ) -> None:
-        super().__init__((task_id,), timeout, hooks, polling)
-        self._news = asyncio.Event()
-        self._pending: VideoTask | None = None
-        self._shown: VideoTask | None = None
-        self._end: VideoTask | Exception | None = None
+    _news: asyncio.Event = field(init=False, factory=asyncio.Event)
+    _pending: VideoTask | None = field(init=False, default=None)
+    _shown: VideoTask | None = field(init=False, default=None)
+    _end: VideoTask | Exception | None = field(init=False, default=None)
 
     @property
     def has_ended(self) -> bool:
@@ -229,25 +213,23 @@ class Outcome(Serializable):
         if self.error is not None:
             raise self.error
         if self.task is None:
-            message = f"there is neither a task nor an error for {self.task_id!r}"
-            raise VidgenError(message)
+            raise VidgenError(f"there is neither a task nor an error for {self.task_id!r}")
         return self.task
 
 
+@define(eq=False, repr=False, weakref_slot=False)
 class Gatherer(Listener):
     """``as_completed``: one listener for any number of tasks."""
 
-    __slots__ = ("_news", "_ready", "_remaining", "keeps_tasks")
+    keeps_tasks: bool = field(init=False)
+    _remaining: int = field(init=False)
+    _ready: deque[tuple[LastState, VideoTask | Exception | None]] = field(init=False, factory=deque)
+    """Tasks as they were seen, and their ends; None if the time limit was exceeded."""
+    _news: asyncio.Event = field(init=False, factory=asyncio.Event)
 
-    def __init__(
-        self, ids: Sequence[str], timeout: float | None, hooks: UpdateHooks | None = None, polling: Polling = OWN
-    ) -> None:
-        super().__init__(ids, timeout, hooks, polling)
-        self.keeps_tasks = len(ids) <= MOST_KEPT or hooks is not None
-        self._remaining = len(ids)
-        #: Tasks as they were seen, and their ends; None if the time limit was exceeded.
-        self._ready: deque[tuple[LastState, VideoTask | Exception | None]] = deque()
-        self._news = asyncio.Event()
+    def __attrs_post_init__(self) -> None:
+        self.keeps_tasks = len(self.ids) <= MOST_KEPT or self.hooks is not None
+        self._remaining = len(self.ids)
 
     @property
     def has_ended(self) -> bool:
@@ -301,11 +283,6 @@ def _now_of(of: LastState) -> str:
     if of.trouble:
         return "Its present state is not known."
     return "It is still running and is charged."
-
-
-def failure_text(reason: str | None) -> str:
-    """Why a task failed, and what to check (section 7, rules 1 and 2)."""
-    return f"{(reason or '').strip() or NO_REASON}; {CHECK_REFUND}"
 
 
 def failed_error(task: VideoTask) -> TaskFailedError:

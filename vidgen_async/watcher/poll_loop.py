@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextvars import Context
 from typing import Any, cast
 
+from attrs import define, field
+
 from vidgen_async.clock import Clock, in_turns
 from vidgen_async.errors import ClientStateError
 from vidgen_async.events import Event, report, report_failure
 from vidgen_async.user_code import describe
 from vidgen_async.watcher.listeners import EXPIRE_AT_ONCE, Deadlines, Listener
 from vidgen_async.watcher.schedule import Schedule
-from vidgen_async.watcher.task_table import TaskTable
 
 #: The scheduler waits at least this long (seconds) between two turns without a wake-up, but not for more than a
 #: hundredth of the interval: thousands of polls per second are started in small groups.
@@ -22,59 +23,49 @@ _BLINK = 1e-6
 _NEVER = float("inf")
 
 
+@define(eq=False, kw_only=True)
 class PollLoop:
     """Calls ``poll(row, poller)`` for the tasks that are due on the schedule, in at most ``concurrency`` pollers, and
     carries out the steps of ``expiring(listener)`` for deadlines.
 
-    It runs while there are ``tasks``, and owns every worker that it starts. A poller that has nothing to do is parked
-    until it is used again. ``poll`` puts its row back on the schedule before it returns; if it is cancelled, this is
-    done for it. ``on_failure`` is called with any unexpected error.
+    It runs while the schedule has items, and owns every worker that it starts. A poller that has nothing to do is
+    parked until it is used again. ``poll`` puts its row back on the schedule before it returns; if it is cancelled,
+    this is done for it. ``on_failure`` is called with any unexpected error.
     """
 
-    def __init__(
-        self,
-        tasks: TaskTable,
-        clock: Clock,
-        schedule: Schedule,
-        *,
-        concurrency: int,
-        poll: Callable[[int, asyncio.Task[None]], Awaitable[None]],
-        expiring: Callable[[Listener], Iterator[None]],
-        on_failure: Callable[[Exception], None],
-        logger: logging.Logger,
-    ) -> None:
-        self.deadlines = Deadlines()
-        self._tasks = tasks
-        self._clock = clock
-        self._schedule = schedule
-        self._concurrency = concurrency
-        self._poll = poll
-        self._expiring = expiring
-        self._on_failure = on_failure
-        self._logger = logger
-        self._workers: set[asyncio.Task[None]] = set()
-        self._pollers: dict[asyncio.Task[None], int] = {}
-        """The rows that they poll."""
-        self._parked: dict[asyncio.Task[None], asyncio.Future[int | None]] = {}
-        """Where they get their next row; None ends them."""
-        self._scheduler: asyncio.Task[None] | None = None
-        self._alarm: asyncio.Task[None] | None = None
-        self._alarm_at = _NEVER
-        self._wake = asyncio.Event()
-        self._rested_at = -_NEVER
-        self._is_closed = False
+    _clock: Clock
+    _schedule: Schedule
+    _concurrency: int
+    _poll: Callable[[int, asyncio.Task[None]], Awaitable[None]]
+    _expiring: Callable[[Listener], Iterator[None]]
+    _on_failure: Callable[[Exception], None]
+    _logger: logging.Logger
+    deadlines: Deadlines = field(init=False, factory=Deadlines)
+    pollers: dict[int, asyncio.Task[None]] = field(init=False, factory=dict)
+    """Those that poll now, by their rows, without those whose task is no longer watched."""
+    _polled: dict[asyncio.Task[None], int] = field(init=False, factory=dict)
+    """The rows that they poll."""
+    _parked: "dict[asyncio.Task[None], asyncio.Future[int | None]]" = field(init=False, factory=dict)
+    """Where those without work get their next row; None ends them."""
+    _workers: set[asyncio.Task[None]] = field(init=False, factory=set)
+    _scheduler: asyncio.Task[None] | None = field(init=False, default=None)
+    _sleep: "asyncio.Future[None] | None" = field(init=False, default=None)
+    """Of the scheduler; it is cancelled to wake it."""
+    _sleeps_until: float = field(init=False, default=_NEVER)
+    _rested_at: float = field(init=False, default=-_NEVER)
+    _is_closed: bool = field(init=False, default=False)
 
     @property
     def in_flight(self) -> int:
-        return len(self._pollers)
+        return len(self._polled)
 
     def wake(self) -> None:
-        """Wake the scheduler if there is something to do before its alarm, or nothing any more."""
-        # An alarm as soon as possible saves finding out: there is one while there are many polls.
-        is_late = self._alarm_at > self._rested_at and self._next_turn() < self._alarm_at
-        if is_late or not self._tasks:
-            self._wake.set()
-        if self._tasks and (self._scheduler is None or self._scheduler.done()):
+        """Wake the scheduler if there is something to do before it wakes by itself, or nothing any more."""
+        # If it sleeps as short as possible, as while there are many polls, there is no need to find out.
+        is_late = self._sleeps_until > self._rested_at and self._next_turn() < self._sleeps_until
+        if self._sleep is not None and (is_late or not self._schedule.items):
+            self._sleep.cancel()
+        if self._schedule.items and (self._scheduler is None or self._scheduler.done()):
             self._scheduler = self._spawn(self._run(), "vidgen watcher")
 
     async def aclose(self) -> None:
@@ -94,14 +85,21 @@ class PollLoop:
 
     async def _run(self) -> None:
         try:
-            while self._tasks:
-                self._wake.clear()
+            while True:
                 await in_turns(self._clock, self._expiring_due())
+                if not self._schedule.items:
+                    break
                 self._start_due()
-                self._set_alarm(self._next_turn())
-                await self._wake.wait()
+                self._sleeps_until = due = self._next_turn()
+                if due < _NEVER:
+                    seconds = max(due - self._clock.now(), _BLINK)
+                    self._sleep = self._spawn(self._clock.sleep(seconds), "vidgen watcher alarm")
+                else:
+                    self._sleep = asyncio.get_running_loop().create_future()
+                await asyncio.wait({self._sleep})
         finally:
-            self._set_alarm(_NEVER)
+            if self._sleep is not None:
+                self._sleep.cancel()
             while self._unpark(None) is not None:
                 pass
 
@@ -130,21 +128,10 @@ class PollLoop:
 
     @property
     def _is_full(self) -> bool:
-        return len(self._pollers) >= self._concurrency
-
-    def _set_alarm(self, due: float) -> None:
-        """Wake the scheduler at ``due``, or at an earlier alarm if there is one."""
-        if self._alarm is not None:
-            if not self._alarm.done() and self._alarm_at <= due < _NEVER:
-                return
-            self._alarm.cancel()
-        self._alarm, self._alarm_at = None, due
-        if due < _NEVER:
-            seconds = max(due - self._clock.now(), _BLINK)
-            self._alarm = self._spawn(self._clock.sleep(seconds), "vidgen watcher alarm")
+        return len(self._polled) >= self._concurrency
 
     def _assign(self, poller: asyncio.Task[None], row: int) -> None:
-        self._tasks.pollers[row], self._pollers[poller] = poller, row
+        self.pollers[row], self._polled[poller] = poller, row
 
     async def _run_poller(self, row: int | None) -> None:
         """Poll this task, then those that the poller is assigned to."""
@@ -160,8 +147,8 @@ class PollLoop:
 
     async def _park(self, poller: asyncio.Task[None]) -> int | None:
         """Wait for the next row; None if there is none."""
-        del self._pollers[poller]
-        if self._is_closed or not self._tasks:
+        del self._polled[poller]
+        if self._is_closed or not self._schedule.items:
             return None
         self.wake()
         next_row: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
@@ -180,20 +167,15 @@ class PollLoop:
     def _take(self, now: float) -> int | None:
         schedule = self._schedule
         was_behind = schedule.is_behind
-        row = schedule.take(now, self._tasks.polls_per_interval)
+        row = schedule.take(now)
         if schedule.is_behind and not was_behind:
-            report(
-                self._logger,
-                logging.WARNING,
-                Event.WATCHER_LATE,
+            message = (
                 "polls are %(late).1f s late: each of %(count)d tasks is polled every %(seconds).0f s, not "
-                "%(interval)g s (at most %(concurrency)d at once)",
-                late=schedule.lateness_last,
-                count=len(self._tasks),
-                seconds=schedule.interval_now,
-                interval=schedule.interval,
-                concurrency=self._concurrency,
+                "%(interval)g s (at most %(concurrency)d at once)"
             )
+            fields = {"late": schedule.lateness_last, "count": schedule.items, "seconds": schedule.interval_now}
+            limits = {"interval": schedule.interval, "concurrency": self._concurrency}
+            report(self._logger, logging.WARNING, Event.WATCHER_LATE, message, **fields, **limits)
         elif was_behind and not schedule.is_behind:
             message = "polls are on time again: every %(interval)g s"
             report(self._logger, logging.INFO, Event.WATCHER_ON_TIME, message, interval=schedule.interval)
@@ -201,26 +183,24 @@ class PollLoop:
 
     def _ended(self, worker: asyncio.Task[None]) -> None:
         self._workers.discard(worker)
-        row = self._pollers.pop(worker, None)
+        row = self._polled.pop(worker, None)
         if self._is_closed:
             return  # the watcher ends the tasks
         if row is not None:
-            if self._tasks.pollers.get(row) is worker:  # cancelled from outside during a poll: the task stays watched
-                del self._tasks.pollers[row]
+            if self.pollers.get(row) is worker:  # cancelled from outside during a poll: the task stays watched
+                del self.pollers[row]
                 self._schedule.reschedule(row, self._clock.now())
             self.wake()
         if not worker.cancelled():
             error = worker.exception()
-        elif worker in (self._alarm, self._scheduler) and not worker.cancelling():
+        elif worker in (self._sleep, self._scheduler) and not worker.cancelling():
             error = asyncio.CancelledError()  # the clock's own
         else:
             error = None
         if error is not None:
             report_failure(self._logger, Event.WATCHER_FAILED, "the watcher failed", error)
             self._on_failure(error if isinstance(error, Exception) else _stopped(f"raised {describe(error)}"))
-        elif worker is self._alarm:
-            self._wake.set()
-        elif worker is self._scheduler and self._tasks:
+        elif worker is self._scheduler and self._schedule.items:
             self._on_failure(_stopped())
 
 

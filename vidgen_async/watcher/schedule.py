@@ -166,11 +166,13 @@ class Schedule:
     Items are dense numbers from 0, so that arrays can store their state. An item is either on the schedule
     (:meth:`add`, :meth:`reschedule`) or being polled (from :meth:`take` to :meth:`reschedule`), so it is never polled
     twice at once. The first ``first_polls`` new items per second are due immediately; the others get slots that are
-    spread evenly over one interval, also across many calls.
+    spread evenly over one interval, also across many calls. An item may have an interval of its own.
     """
 
     def __init__(self, interval: float, *, first_polls: float) -> None:
         self.interval = interval
+        self.items = 0
+        """How many are on the schedule or being polled."""
         self.paused_until = -math.inf
         self.is_behind = False
         self.lateness_last = 0.0
@@ -182,6 +184,12 @@ class Schedule:
         # In the schedule's own time: the planned poll of each item, and the start of its last one.
         self._dues = self._agenda.dues
         self._starts = array("d")
+        self._delayed: set[int] = set()
+        """Items whose next poll was planned with ``after``."""
+        self._intervals: dict[int, float] = {}
+        """Of the items that have another one than the usual one."""
+        self._extra = 0.0
+        """How many more polls that makes in one usual interval."""
         self._first_polls = first_polls
         self._least_rate = max(LEAST_RATE, first_polls)
         self._added = Allowance()
@@ -195,12 +203,13 @@ class Schedule:
         """The present interval between two polls of one task in seconds, without pauses."""
         return self.interval + self.lateness_last
 
-    def add(self, item: int, now: float, after: float = 0.0) -> None:
+    def add(self, item: int, now: float, *, interval: float | None = None, after: float = 0.0) -> None:
         """Plan the first poll of a new item, no sooner than in ``after`` seconds."""
         due = self._time(now) + after
         while item >= len(self._starts):
             self._starts.append(-math.inf)
         self._starts[item] = -math.inf
+        self.set_interval(item, interval)
         if self._first_polls >= 1.0 and self._added.next_at <= now:
             self._added.use(now, self._first_polls, self._first_polls)
             if not after:
@@ -213,40 +222,67 @@ class Schedule:
             # Slots are fixed moments of the interval, in the sequence of the golden ratio: any number of them is spread
             # almost evenly, whether they are assigned at once or over hours.
             due += (self._slots_given * _GOLDEN % 1.0 * self.interval - due) % self.interval
-        self._agenda.put(due, item)
+        self._enter(item, due, after)
 
-    def reschedule(
-        self, item: int, now: float, *, interval: float | None = None, soon: bool = False, after: float = 0.0
-    ) -> None:
-        """Plan the next poll of an item that was taken: one interval (its own, or the usual one) after the start of its
-        last poll, or in ``after`` seconds if that is later; with ``soon`` in five seconds, if that is earlier."""
-        time = self._time(now)
+    def resume(self, item: int, now: float, *, interval: float, after: float = 0.0) -> None:
+        """Put an item that was removed back on the schedule, no sooner than in ``after`` seconds: as it was planned, or
+        anew if it was delayed or now has another interval."""
+        due = self._dues[item]
+        if item in self._delayed or interval != self.interval_of(item):
+            due = _later(self._starts[item], interval)
+        self.set_interval(item, interval)
+        self._enter(item, max(due, self._time(now) + after), after)
+
+    def _enter(self, item: int, due: float, after: float) -> None:
+        self.items += 1
+        self._agenda.put(due, item)
+        if after:
+            self._delayed.add(item)
+        else:
+            self._delayed.discard(item)
+
+    def reschedule(self, item: int, now: float, *, soon: bool = False, after: float = 0.0) -> None:
+        """Plan the next poll of an item that was taken: one interval after the start of its last poll, or in ``after``
+        seconds if that is later; with ``soon`` in five seconds, if that is earlier."""
+        time, interval = self._time(now), self._intervals.get(item)
         due = self._dues[item] if interval is None else _later(self._starts[item], interval)
         due = max(due, time + after)
         self._agenda.put(min(due, time + SOON) if soon else due, item)
 
-    def resume(self, item: int, now: float, after: float = 0.0) -> None:
-        """Put an item that was removed back on the schedule as it was planned, no sooner than in ``after`` seconds."""
-        self._agenda.put(max(self._dues[item], self._time(now) + after), item)
-
     def bring_forward(self, item: int, now: float, *, interval: float, after: float = 0.0) -> None:
-        """Plan the next poll of an item anew, if that makes it earlier. It has no effect while the item is polled."""
-        due = max(_later(self._starts[item], interval), self._time(now) + after)
+        """Plan the next poll of an item anew, if it was delayed or now has a shorter interval, and that makes it
+        earlier. While the item is polled, only its interval changes."""
+        usual = self.interval_of(item)
+        if interval >= usual and item not in self._delayed:
+            return
+        self.set_interval(item, min(interval, usual))
+        due = max(_later(self._starts[item], min(interval, usual)), self._time(now) + after)
         if item in self._agenda and due < self._dues[item]:
             self._agenda.remove(item)
             self._agenda.put(due, item)
+
+    def interval_of(self, item: int) -> float:
+        return self._intervals.get(item, self.interval)
+
+    def set_interval(self, item: int, interval: float | None) -> None:
+        """Set the interval of an item; None is the usual one."""
+        if (old := self._intervals.pop(item, None)) is not None:
+            self._extra = self._extra - (self.interval / old - 1.0) if self._intervals else 0.0
+        if interval is not None and interval != self.interval:
+            self._intervals[item] = interval
+            self._extra += self.interval / interval - 1.0
 
     def is_waiting(self, item: int, now: float) -> bool:
         """Return whether the next poll of an item, as it was planned last, is later than now."""
         return self._dues[item] > self._time(now)
 
     def remove(self, item: int) -> None:
-        """Remove an item; it has no effect if the item is being polled or unknown."""
+        """Remove an item, which may be being polled."""
+        self.items -= 1
         self._agenda.remove(item)
 
-    def take(self, now: float, items: float) -> int | None:
-        """Return the item to poll now; None if nothing is due, or too many polls have just started. ``items`` is the
-        number of polls in an interval, which determines the usual rate."""
+    def take(self, now: float) -> int | None:
+        """Return the item to poll now; None if nothing is due, or too many polls have just started."""
         if now < self.paused_until:
             return None
         time = now - self._paused
@@ -254,7 +290,8 @@ class Schedule:
         if due is None or due > time or self._polled.next_at > time:
             return None
         item = self._agenda.pop()
-        rate = max(self._least_rate, CATCH_UP * items / self.interval)
+        self._delayed.discard(item)
+        rate = max(self._least_rate, CATCH_UP * (self.items + self._extra) / self.interval)
         self._polled.use(time, rate, max(self._least_rate, _AT_ONCE * rate))
         self._note_lateness(time - due, time, now)
         self._starts[item], self._dues[item] = time, _later(time, self.interval)
@@ -295,8 +332,7 @@ def deadline(now: float, timeout: float | None) -> float | None:
     if timeout is None or timeout > _LONGEST_TIMEOUT:
         return None
     if math.isnan(timeout):
-        message = "a timeout is a number of seconds or None, not NaN"
-        raise ValueError(message)
+        raise ValueError("a timeout is a number of seconds or None, not NaN")
     return now + max(timeout, 0.0)
 
 

@@ -4,12 +4,16 @@ import asyncio
 import logging
 import math
 import sys
+from array import array
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from datetime import datetime
 from functools import partial
 from itertools import chain, count
+from typing import cast
+
+from attrs import Factory, define
 
 from vidgen_async.clock import Clock, all_in_turns, time_of
 from vidgen_async.errors import ClientStateError, ConfigurationError, ServiceError, TransportError
@@ -17,7 +21,7 @@ from vidgen_async.events import Event, current_waits, report
 from vidgen_async.redaction.messages import is_plain_word
 from vidgen_async.service.status_rules import PollFailure
 from vidgen_async.types.limits import ONE_DAY
-from vidgen_async.types.resources import KNOWN_STATES, VideoTask
+from vidgen_async.types.resources import KNOWN_STATES, TaskStatus, VideoTask
 from vidgen_async.user_code import UserCode, describe
 from vidgen_async.watcher.hooks import OnUpdate, UpdateHooks
 from vidgen_async.watcher.listeners import (
@@ -38,7 +42,6 @@ from vidgen_async.watcher.poll_rules import CONFIRMED, GRACE, LONGEST_OUTAGE, en
 from vidgen_async.watcher.polling import Poll, Polling, TaskKey, key_of
 from vidgen_async.watcher.schedule import LONGEST_PAUSE, Schedule, deadline
 from vidgen_async.watcher.stats import WatcherStats
-from vidgen_async.watcher.task_table import TaskTable
 
 #: The number of ids that are collected in one turn of the event loop.
 _IDS_AT_ONCE = 4096
@@ -47,6 +50,28 @@ _STATE = "task %(task_id)s: %(state)s"
 _MOST_LEFT = 1024
 #: Seconds for which calls of a wait's ``on_update`` are awaited at least when the wait has ended.
 _HOOK_GRACE = 5.0
+
+
+@define(eq=False)
+class TaskDetails:
+    """What only some watched tasks need: new ones, failing ones, and those with several listeners."""
+
+    accepted_at: float | None = None
+    fault: PollFailure | None = None
+    in_a_row: int = 0
+    """The number of polls in a row that had this fault."""
+    since: float = 0.0
+    """The time of the first of them."""
+    listeners: dict[Listener, None] = Factory(dict)
+    """All but the first one."""
+    trouble: str | None = None
+    """The error of the last poll."""
+    warned: tuple[str, ...] = ()
+    """The unknown states for which a warning was logged."""
+
+    def is_new(self, now: float) -> bool:
+        """Return whether the service may not know the task yet, so that a 404 proves nothing."""
+        return self.accepted_at is not None and now < self.accepted_at + GRACE
 
 
 class Watcher:
@@ -96,13 +121,30 @@ class Watcher:
         self._hooks = self._make_hooks(on_update, Context())
         self._on_terminal = on_terminal
         self._schedule = Schedule(interval, first_polls=first_polls)
-        self._tasks = TaskTable(interval)
-        self._left: dict[TaskKey, int] = {}
-        """The rows of tasks without listeners whose last poll is remembered."""
+        # A full pass of the garbage collector goes through every container there is, and delays all polls meanwhile:
+        # with an object for each task that is a third of a second at 100,000. So each task has a row in a few columns
+        # instead. The row of a dropped task is used again.
+        self._rows: dict[TaskKey, int] = {}
+        """What one API key may see of a task is separate from what another one may see."""
+        self._left: dict[int, None] = {}
+        """Of these, the rows of tasks without listeners: their last poll is remembered for one interval."""
+        self._free: list[int] = []
+        self._task_ids: list[str] = []
+        self._firsts: list[Listener | None] = []
+        """The first listener; nearly every task has exactly one."""
+        self._states: list[str | None] = []
+        """The last state seen; None if no poll has succeeded."""
+        self._marks = array("q")
+        """The mark of the last response; 0 if there is none."""
+        # Few rows have these.
+        self._tasks: dict[int, VideoTask] = {}
+        """The task as it was seen last, if a listener needs it."""
+        self._details: dict[int, TaskDetails] = {}
+        self._other_polls: dict[int, Poll] = {}
+        """With which a task is polled, unless that is the watcher's own."""
         self._poll_loop = PollLoop(
-            self._tasks,
-            clock,
-            self._schedule,
+            clock=clock,
+            schedule=self._schedule,
             concurrency=concurrency,
             poll=self._poll_row,
             expiring=self._expiring,
@@ -145,7 +187,7 @@ class Watcher:
             first_poll_after: Seconds in which the task is not polled, unless another listener needs it.
             polling: With which API key the task is polled, and how often; of several intervals the shortest counts.
         """
-        waiter = Waiter(task_id, timeout, self._make_hooks(on_update), self._without_own(polling))
+        waiter = Waiter((task_id,), timeout, self._make_hooks(on_update), self._without_own(polling))
         with self._reporting(waiter):
             until = self._join(waiter, first_poll_after)
             try:
@@ -179,7 +221,7 @@ class Watcher:
         and always the terminal one. Arguments and errors are those of :meth:`wait`; an error is raised after the last
         change. The watch and its ``timeout`` begin with the first ``anext``; they end with the iterator's ``aclose``.
         """
-        follower = Follower(task_id, timeout, self._make_hooks(on_update), self._without_own(polling))
+        follower = Follower((task_id,), timeout, self._make_hooks(on_update), self._without_own(polling))
         with self._reporting(follower):
             until = self._join(follower, first_poll_after)
             try:
@@ -243,7 +285,7 @@ class Watcher:
         schedule, now = self._schedule, self._clock.now()
         p50, p99 = schedule.lateness.quantiles(now, 0.5, 0.99)
         return WatcherStats(
-            tasks=len(self._tasks),
+            tasks=self._schedule.items,
             waiting=self._waiting,
             in_flight=self._poll_loop.in_flight,
             polls=self._polls,
@@ -268,9 +310,6 @@ class Watcher:
         self._is_closed = True
         await self._poll_loop.aclose()
         await all_in_turns(self._clock, self._ending_all(None))
-        for row in self._left.values():
-            self._tasks.drop(row)
-        self._left.clear()
         if self._hooks is not None:
             await self._hooks.aclose(self._clock, grace)
 
@@ -315,8 +354,7 @@ class Watcher:
     def _join(self, listener: Listener, first_poll_after: float) -> float | None:
         """Start the time limit of the listener, and return when it ends."""
         if not 0.0 <= first_poll_after < math.inf:
-            message = f"first_poll_after is a number of seconds, 0 or more: {first_poll_after!r}"
-            raise ValueError(message)
+            raise ValueError(f"first_poll_after is a number of seconds, 0 or more: {first_poll_after!r}")
         if self._is_closed:
             raise _closed_error(listener.ids)
         due = deadline(self._clock.now(), listener.timeout)
@@ -333,46 +371,29 @@ class Watcher:
         if listener.is_over:
             listener.expired([LastState(task_id)])
             return
-        interval = listener.polling.interval or self._schedule.interval
-        row = self._tasks.get(key_of(task_id, listener.polling.poll))
-        if row is None:
-            row = self._enter(task_id, listener.polling, after)
-        elif row in self._tasks.delayed or interval < self._tasks.interval(row):
-            self._tasks.set_interval(row, min(interval, self._tasks.interval(row)))
-            now = self._clock.now()
-            self._schedule.bring_forward(row, now, interval=self._tasks.interval(row), after=after)
-            self._poll_loop.wake()
-        self._tasks.add_listener(row, listener)
-        if accepted_at is not None and self._clock.now() < accepted_at + GRACE:
-            self._tasks.set_accepted(row, accepted_at)
-        task = self._tasks.tasks.get(row)
-        if task is not None:
-            listener.changed(task)
-
-    def _enter(self, task_id: str, polling: Polling, after: float) -> int:
-        now = self._clock.now()
-        row = self._left.pop(key_of(task_id, polling.poll), None)
-        if row is not None and not self._schedule.is_waiting(row, now):
-            self._tasks.drop(row)
+        now, polling = self._clock.now(), listener.polling
+        interval = polling.interval or self._schedule.interval
+        row = self._rows.get(key_of(task_id, polling.poll))
+        if row in self._left and not self._schedule.is_waiting(row, now):
+            self._drop(row)
             row = None
         if row is None:
-            row = self._tasks.add(task_id, polling.poll)
-            self._tasks.set_interval(row, polling.interval)
-            self._schedule.add(row, now, after)
+            row = self._add(task_id, polling.poll)
+            self._schedule.add(row, now, interval=interval, after=after)
+        elif row in self._left:
+            del self._left[row]
+            self._schedule.resume(row, now, interval=interval, after=after)
         else:
-            self._tasks.come_back(row)
-            interval = polling.interval or self._schedule.interval
-            if interval == self._tasks.interval(row) and row not in self._tasks.delayed:
-                self._schedule.resume(row, now, after)
-            else:
-                self._tasks.set_interval(row, interval)
-                self._schedule.reschedule(row, now, interval=interval, after=after)
-        if after:
-            self._tasks.delayed.add(row)
-        else:
-            self._tasks.delayed.discard(row)
+            self._schedule.bring_forward(row, now, interval=interval, after=after)
         self._poll_loop.wake()
-        return row
+        if self._firsts[row] in (None, listener):
+            self._firsts[row] = listener
+        else:
+            self._make_details(row).listeners[listener] = None
+        if accepted_at is not None and now < accepted_at + GRACE:
+            self._set_accepted(row, accepted_at)
+        if (task := self._tasks.get(row)) is not None:
+            listener.changed(task)
 
     def _leave(self, listener: Listener) -> None:
         for _ in self._leaving(listener):
@@ -396,51 +417,77 @@ class Watcher:
         for start in range(0, len(listener.ids), AT_ONCE):
             seen = []
             for number, task_id in enumerate(listener.ids[start : start + AT_ONCE], start):
-                row = self._tasks.get(key_of(task_id, listener.polling.poll))
-                if row is None or not self._tasks.discard_listener(row, listener):
+                row = self._rows.get(key_of(task_id, listener.polling.poll))
+                if row is None or not self._discard_listener(row, listener):
                     continue
-                seen.append(self._tasks.last_state(row))
-                if not self._tasks.has_listener(row):
-                    self._forget(row)
-                    if number < remembered_from:
-                        self._tasks.drop(row)
-                    else:
-                        self._remember(row)
-                elif listener.polling.interval is not None:
-                    self._tasks.set_interval(row, self._tasks.shortest_interval(row))
+                seen.append(self._last_state(row))
+                if next(self._listeners(row), None) is not None:
+                    if listener.polling.interval is not None:
+                        self._schedule.set_interval(row, self._shortest_interval(row))
+                    continue
+                self._stop(row)
+                if number < remembered_from:
+                    self._drop(row)
+                else:
+                    self._remember(row)
             yield seen
 
-    def _forget(self, row: int) -> None:
+    def _discard_listener(self, row: int, listener: Listener) -> bool:
+        """Remove a listener of the task; return whether it was there."""
+        if self._firsts[row] is listener:
+            self._firsts[row] = None
+            return True
+        details = self._details.get(row)
+        return details is not None and details.listeners.pop(listener, self) is None
+
+    def _listeners(self, row: int) -> Iterator[Listener]:
+        first, details = self._firsts[row], self._details.get(row)
+        if first is not None:
+            yield first
+        if details is not None:
+            yield from details.listeners
+
+    def _shortest_interval(self, row: int) -> float:
+        """Return the shortest interval that a listener wants. None of them wants a shorter one than the present."""
+        present, shortest = self._schedule.interval_of(row), math.inf
+        for one in self._listeners(row):
+            shortest = min(shortest, one.polling.interval or self._schedule.interval)
+            if shortest <= present:
+                break
+        return shortest
+
+    def _stop(self, row: int) -> None:
         """Stop watching a task at once, and cancel its poll."""
-        self._tasks.leave(row)
         self._schedule.remove(row)
-        poller = self._tasks.pollers.pop(row, None)
+        poller = self._poll_loop.pollers.pop(row, None)
         if poller is not None and poller is not asyncio.current_task():
             poller.cancel()
-        if not self._tasks:
+        if not self._schedule.items:
             self._poll_loop.wake()
 
     def _remember(self, row: int) -> None:
         """Remember the last poll for one interval: a new listener must not cause an earlier poll."""
-        self._tasks.reset_fault(row)
-        now = self._clock.now()
-        self._left[self._tasks.key(row)] = row
+        if (details := self._details.get(row)) is not None:
+            details.fault = None  # the next one is the first in a row
+        self._left[row] = None
         while self._left:
             oldest = next(iter(self._left))
-            if len(self._left) <= _MOST_LEFT and self._schedule.is_waiting(self._left[oldest], now):
+            if len(self._left) <= _MOST_LEFT and self._schedule.is_waiting(oldest, self._clock.now()):
                 break
-            self._tasks.drop(self._left.pop(oldest))
+            self._drop(oldest)
 
     def _end(self, row: int, end: VideoTask | Exception) -> Iterator[None]:
         """End the watch of a task at once; the steps notify its listeners."""
-        listeners, seen = list(self._tasks.listeners(row)), self._tasks.last_state(row)
-        self._forget(row)
-        self._tasks.drop(row)
+        listeners, seen = list(self._listeners(row)), self._last_state(row)
+        self._stop(row)
+        self._drop(row)
         return _notifying(listeners, seen, end)
 
     def _ending_all(self, error: Exception | None) -> Iterator[None]:
-        for number, row in enumerate(self._tasks, 1):
-            yield from self._end(row, error or _closed_error((self._tasks.task_ids[row],)))
+        for number, key in enumerate(list(self._rows), 1):
+            row = self._rows.get(key)
+            if row is not None and row not in self._left:
+                yield from self._end(row, error or _closed_error((self._task_ids[row],)))
             if number % AT_ONCE == 0:
                 yield
 
@@ -449,91 +496,144 @@ class Watcher:
         for _ in self._ending_all(error):
             pass
 
+    # -- rows --------------------------------------------------------------------------------------------------------
+
+    def _add(self, task_id: str, poll: Poll | None) -> int:
+        """Add a task, and return its row."""
+        if self._free:
+            row = self._free.pop()
+            self._task_ids[row] = task_id
+        else:
+            row = len(self._task_ids)
+            self._task_ids.append(task_id)
+            self._firsts.append(None)
+            self._states.append(None)
+            self._marks.append(0)
+        self._rows[key_of(task_id, poll)] = row
+        if poll is not None:
+            self._other_polls[row] = poll
+        return row
+
+    def _drop(self, row: int) -> None:
+        """Forget what is known of a task."""
+        del self._rows[key_of(self._task_ids[row], self._other_polls.pop(row, None))]
+        self._left.pop(row, None)
+        self._tasks.pop(row, None)
+        self._details.pop(row, None)
+        self._schedule.set_interval(row, None)
+        self._free.append(row)
+        if not self._rows:
+            for column in (self._free, self._task_ids, self._firsts, self._states):
+                column.clear()
+            self._marks = array("q")
+        else:
+            self._task_ids[row] = ""
+            self._firsts[row] = self._states[row] = None
+            self._marks[row] = 0
+
+    def _last_state(self, row: int) -> LastState:
+        details = self._details.get(row)
+        state = cast("TaskStatus | None", self._states[row])  # or another one, which LastState documents
+        return LastState(self._task_ids[row], self._tasks.get(row), state, None if details is None else details.trouble)
+
+    def _make_details(self, row: int) -> TaskDetails:
+        """Return the details of the task, made when they are first needed."""
+        return self._details.get(row) or self._details.setdefault(row, TaskDetails())
+
+    def _set_accepted(self, row: int, at: float) -> None:
+        """Note the clock's time of a receipt for the task; the latest one counts."""
+        details = self._make_details(row)
+        details.accepted_at = at if details.accepted_at is None else max(at, details.accepted_at)
+
+    def _is_new(self, row: int) -> bool:
+        details = self._details.get(row)
+        return details is not None and details.is_new(self._clock.now())
+
+    def _keeps(self, row: int) -> bool:
+        """Return whether the task that was seen last is needed."""
+        first, details = self._firsts[row], self._details.get(row)
+        if self._hooks is not None or (first is not None and first.keeps_tasks):
+            return True
+        return details is not None and any(one.keeps_tasks for one in details.listeners)
+
     # -- polling -----------------------------------------------------------------------------------------------------
 
     async def _poll_row(self, row: int, poller: asyncio.Task[None]) -> None:
-        tasks = self._tasks
         self._polls += 1
-        tasks.delayed.discard(row)
         if self._paused_at is not None and (now := self._clock.now()) >= self._schedule.paused_until:
             seconds, self._paused_at = now - self._paused_at, None
             message = "polls resume after a pause of %(seconds)g s"
             self._report(logging.INFO, Event.WATCHER_RESUMED, message, seconds=seconds)
-        is_task_needed = self._keeps(row)
-        last = None if is_task_needed and row not in tasks.tasks else tasks.marks[row] or None
-        current_waits.set(lambda: (listener.wait_number for listener in tasks.listeners(row)))
+        task_id, is_task_needed = self._task_ids[row], self._keeps(row)
+        last = None if is_task_needed and row not in self._tasks else self._marks[row] or None
+        current_waits.set(lambda: (listener.wait_number for listener in self._listeners(row)))
         found: VideoTask | str | Exception | None
         with UserCode() as call:
-            poll = tasks.polls.get(row, self._poll)
-            found, mark = await poll(tasks.task_ids[row], last, is_task_needed=is_task_needed)
+            poll = self._other_polls.get(row, self._poll)
+            found, mark = await poll(task_id, last, is_task_needed=is_task_needed)
         if call.error is not None:  # the table of faults decides about each
             error = call.error
             found = error if isinstance(error, Exception) else TransportError(f"the poll raised {describe(error)}")
-            if fault_of(found) is PollFailure.GONE and not tasks.is_new(row, self._clock.now()):
+            if fault_of(found) is PollFailure.GONE and not self._is_new(row):
                 await self._look_up(row, poller)
-        if tasks.pollers.get(row) is not poller:
-            return  # the last listener has gone
-        del tasks.pollers[row]
-        if isinstance(found, Exception):
-            await all_in_turns(self._clock, self._handle_failure(row, found))
-            return
-        self._has_polled = True
-        tasks.clear_fault(row, self._clock.now())
-        tasks.marks[row] = mark or 0
-        if isinstance(found, VideoTask):
-            await all_in_turns(self._clock, self._handle_task(row, found))
-            return
-        if found is not None:
-            tasks.tasks.pop(row, None)  # it is older
-            self._note_state(row, found)
-        self._reschedule(row)
+        if self._poll_loop.pollers.get(row) is not poller:
+            return  # the last listener has gone, and the row may have another task
+        del self._poll_loop.pollers[row]
+        end = self._note_error(row, found) if isinstance(found, Exception) else self._note_answer(row, found, mark)
+        if end is not None:
+            steps = self._end(row, end)
+            self._notify(end)
+            await all_in_turns(self._clock, steps)
 
     async def _look_up(self, row: int, poller: asyncio.Task[None]) -> None:
         """Look up when the task was accepted: for two minutes from then a 404 proves nothing."""
         with UserCode():  # a journal that fails knows nothing
-            moment = await self._find_accepted(self._tasks.task_ids[row])
-            if moment is not None and self._tasks.pollers.get(row) is poller:
-                self._tasks.set_accepted(row, time_of(self._clock, moment))
+            moment = await self._find_accepted(self._task_ids[row])
+            if moment is not None and self._poll_loop.pollers.get(row) is poller:
+                self._set_accepted(row, time_of(self._clock, moment))
 
-    def _keeps(self, row: int) -> bool:
-        return self._hooks is not None or self._tasks.keeps_task(row)
-
-    def _handle_task(self, row: int, task: VideoTask) -> Iterator[None]:
-        """Handle a task that was polled; the steps notify its listeners of the end, if it is one."""
-        tasks, task_id = self._tasks, self._tasks.task_ids[row]
-        self._note_state(row, task.status)
-        if task.is_terminal:
+    def _note_answer(self, row: int, found: VideoTask | str | None, mark: int | None) -> VideoTask | None:
+        """Handle a poll that succeeded. Return the task if it has ended; otherwise it is polled again."""
+        self._has_polled = True
+        self._marks[row] = mark or 0
+        if (details := self._details.get(row)) is not None:
+            details.fault = details.trouble = None
+            if not details.listeners and not details.warned and not self._is_new(row):
+                del self._details[row]
+        task_id, task = self._task_ids[row], found if isinstance(found, VideoTask) else None
+        if found is not None:
+            self._note_state(row, found if isinstance(found, str) else found.status)
+        if task is not None and task.is_terminal:
             self._report(logging.INFO, Event.TASK_ENDED, _STATE, task_id=task_id, state=task.status, **_facts_of(task))
-            tasks.tasks[row] = task
+            self._tasks[row] = task
             if self._on_terminal is not None:
                 self._on_terminal(task_id, task)
-            steps = self._end(row, task)
-            self._notify(task)
-            return steps
-        self._reschedule(row)  # first: a KeyboardInterrupt comes out of the hook
-        if not self._keeps(row):
-            tasks.tasks.pop(row, None)
-        elif task != tasks.tasks.get(row):
-            self._report(logging.DEBUG, Event.TASK_CHANGED, _STATE, task_id=task_id, state=tasks.states[row])
-            tasks.tasks[row] = task
-            for listener in tasks.listeners(row):
+            return task
+        self._schedule.reschedule(row, self._clock.now())  # first: a KeyboardInterrupt comes out of the hook
+        if found is not None and (task is None or not self._keeps(row)):
+            self._tasks.pop(row, None)  # it is older
+        elif task is not None and task != self._tasks.get(row):
+            self._report(logging.DEBUG, Event.TASK_CHANGED, _STATE, task_id=task_id, state=self._states[row])
+            self._tasks[row] = task
+            for listener in self._listeners(row):
                 listener.changed(task)
             self._notify(task)
-        return iter(())
+        return None
 
-    def _handle_failure(self, row: int, error: Exception) -> Iterator[None]:
-        """Handle a failed poll, likewise."""
-        task_id, now = self._tasks.task_ids[row], self._clock.now()
-        trouble = type(error).__name__
+    def _note_error(self, row: int, error: Exception) -> Exception | None:
+        """Handle a poll that failed. Return the error that ends the watch, if it does."""
+        task_id, now, details = self._task_ids[row], self._clock.now(), self._make_details(row)
+        fault, trouble, is_new = fault_of(error), type(error).__name__, details.is_new(now)
         self._errors[trouble] = self._errors.get(trouble, 0) + 1
-        fault = fault_of(error)
-        in_a_row, lasting = self._tasks.count_fault(row, fault, trouble, now)
-        is_outage = lasting < LONGEST_OUTAGE and (self._is_origin_known() or self._has_polled)
-        is_new = self._tasks.is_new(row, now)
-        if ends_watch(fault, in_a_row, is_new=is_new, is_outage=is_outage):
+        if fault is not details.fault:
+            details.in_a_row, details.since = 0, now
+        details.in_a_row += 1
+        details.fault, details.trouble = fault, trouble
+        is_outage = now - details.since < LONGEST_OUTAGE and (self._is_origin_known() or self._has_polled)
+        if ends_watch(fault, details.in_a_row, is_new=is_new, is_outage=is_outage):
             message = "task %(task_id)s: stopped watching it: %(error)s"
             self._report(logging.INFO, Event.WATCH_FAILED, message, task_id=task_id, error=trouble)
-            return self._end(row, final_error(error, fault, task_id))
+            return final_error(error, fault, task_id)
         message = "task %(task_id)s: a poll failed with %(error)s (%(fault)s); it will be polled again"
         facts = {"task_id": task_id, "error": trouble, "fault": str(fault)}
         if isinstance(error, ServiceError) and error.request_id:
@@ -541,34 +641,33 @@ class Watcher:
             facts["request_id"] = error.request_id
         self._report(logging.INFO, Event.POLL_FAILED, message, **facts)
         retry_after = error.retry_after if isinstance(error, ServiceError) and fault is PollFailure.BUSY else None
-        is_own = row not in self._tasks.polls  # the limits of one API key are not those of another
-        if retry_after is not None and is_own:
-            was_paused = now < self._schedule.paused_until
-            if self._schedule.pause(now, retry_after) and not was_paused:
-                message = "task %(task_id)s: 429, pausing all polls for %(seconds)g s"
-                seconds = self._schedule.paused_until - now
-                self._paused_at = now
-                self._report(logging.WARNING, Event.WATCHER_PAUSED, message, task_id=task_id, seconds=seconds)
-        after = 0.0 if is_own else min(retry_after or 0.0, LONGEST_PAUSE)
-        self._reschedule(row, soon=fault in CONFIRMED and not is_new, after=after)
-        return iter(())
+        after = 0.0
+        if retry_after is not None and row in self._other_polls:
+            after = min(retry_after, LONGEST_PAUSE)  # the limits of one API key are not those of another
+        elif retry_after is not None:
+            self._pause(task_id, now, retry_after)
+        self._schedule.reschedule(row, now, soon=fault in CONFIRMED and not is_new, after=after)
+        return None
 
-    def _reschedule(self, row: int, *, soon: bool = False, after: float = 0.0) -> None:
-        interval = self._tasks.intervals.get(row)
-        self._schedule.reschedule(row, self._clock.now(), interval=interval, soon=soon, after=after)
+    def _pause(self, task_id: str, now: float, seconds: float) -> None:
+        was_paused = now < self._schedule.paused_until
+        if self._schedule.pause(now, seconds) and not was_paused:
+            self._paused_at = now
+            message = "task %(task_id)s: 429, pausing all polls for %(seconds)g s"
+            seconds = self._schedule.paused_until - now
+            self._report(logging.WARNING, Event.WATCHER_PAUSED, message, task_id=task_id, seconds=seconds)
 
     def _note_state(self, row: int, status: str | None) -> None:
         state = "missing" if status is None else sys.intern(_show_state(str(status)))
-        self._tasks.states[row] = state
-        if status not in KNOWN_STATES and state not in self._tasks.make_details(row).warned:
-            self._tasks.make_details(row).warned += (state,)
+        self._states[row] = state
+        if status not in KNOWN_STATES and state not in (details := self._make_details(row)).warned:
+            details.warned += (state,)
             message = "task %(task_id)s: the state %(state)r is unknown; it will be polled again"
-            task_id = self._tasks.task_ids[row]
-            self._report(logging.WARNING, Event.TASK_UNKNOWN_STATE, message, task_id=task_id, state=state)
+            self._report(logging.WARNING, Event.TASK_UNKNOWN_STATE, message, task_id=self._task_ids[row], state=state)
 
-    def _notify(self, task: VideoTask) -> None:
-        if self._hooks is not None:
-            self._hooks.notify(task)
+    def _notify(self, found: VideoTask | Exception) -> None:
+        if self._hooks is not None and isinstance(found, VideoTask):
+            self._hooks.notify(found)
 
 
 async def _find_nothing(_: str) -> None:
@@ -599,5 +698,4 @@ def _show_state(status: str) -> str:
 
 def _closed_error(task_ids: Sequence[str]) -> ClientStateError:
     named = f"task {task_ids[0]!r}" if len(task_ids) == 1 else "the tasks"
-    message = f"the client was closed, but tasks continue; wait for {named} with another client"
-    return ClientStateError(message)
+    return ClientStateError(f"the client was closed, but tasks continue; wait for {named} with another client")

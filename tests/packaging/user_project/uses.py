@@ -38,6 +38,7 @@ from vidgen_async import (
     VidgenError,
     WaitTimeoutError,
 )
+from vidgen_async.blocking import ClientThread
 from vidgen_async.journal import (
     Attempt,
     Closing,
@@ -66,7 +67,7 @@ from vidgen_async.transports import (
     make_headers,
     on_cassette,
 )
-from vidgen_async.types import Ratio, Resolution, Shard, TaskStatus, Turn
+from vidgen_async.types import ImageSource, Ratio, Resolution, Shard, TaskStatus, Turn
 
 
 class Counting(Transport):
@@ -257,6 +258,9 @@ async def create(client: Client, image_ids: list[str]) -> list[Receipt]:
     assert_type(await client.videos.check(**form), RequestCheck)
     # A value that the description does not list.
     await client.videos.create(model="m", prompt="p", resolution="1080p", extra={"ratio": "21:9"}, validate=False)
+    images: list[ImageSource] = [Path("a.png"), "b.png", b"data", bytearray()]
+    await client.videos.create(model="m", prompt="p", local_images=images, on_progress=lambda stage, _: None)
+    assert_type(await client.orders.resume("order-1187"), Receipt)
     assert_type(first.accepted_at + timedelta(days=1), datetime)
     return [first, second]
 
@@ -276,6 +280,8 @@ async def wait(client: Client, receipts: list[Receipt]) -> list[VideoTask]:
         assert_type(outcome, Outcome)
         assert_type(outcome.task_id, str)
         ended.append(outcome.unwrap())
+    async for saved in client.videos.download_many(ended, to=lambda outcome: f"{outcome.order_id}.mp4"):
+        assert_type(saved.path, Path | None)
     async for outcome in client.videos.rewatch(timeout=None, shard=(0, 3)):
         assert_type(outcome.order_id, str | None)
     for order in await client.orders.list(is_terminal=False):
@@ -322,6 +328,11 @@ def describe(task: VideoTask) -> str:
 
 def choose(ratio: Ratio | None, resolution: Resolution) -> VideoRequest:
     return VideoRequest(model="vendorh3", prompt="…", ratio=ratio, resolution=resolution)
+
+
+def without_an_event_loop(receipt: Receipt) -> None:
+    with ClientThread(lambda: Client(journal="sqlite:///orders.db"), grace=60) as thread:
+        assert_type(thread.call(lambda client: client.videos.wait(receipt), timeout=10), VideoTask)
 
 
 async def decide(client: Client) -> None:

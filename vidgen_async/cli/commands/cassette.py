@@ -1,13 +1,29 @@
 """``vidgen cassette``: whether cassettes may be committed, and how to recover a recording. Nothing here connects to the
 service."""
 
+import functools
+import sys
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import evolve
 
-from vidgen_async.cli.commands import run_action
+from vidgen_async.cli.interrupts import exit_at_interrupts
 from vidgen_async.cli.option_values import read_age
 from vidgen_async.cli.options import OrderedGroup, json_option, traceback_option
+from vidgen_async.cli.run_state import RunState
+from vidgen_async.cli.terminal.exit_reports import error_report
+from vidgen_async.cli.terminal.formatting import seconds, traceback_of
+from vidgen_async.cli.terminal.standard_streams import drop_lost_output
+from vidgen_async.cli.terminal.views import Table, facts_of
+from vidgen_async.errors import CassetteError
+
+if TYPE_CHECKING:
+    from vidgen_async.cassette import Document
+    from vidgen_async.cli.terminal.status_display import Screen
 
 EXIT_CODES = (
     ("0", "done; check: no problem found; recover: written, with all interactions"),
@@ -15,6 +31,31 @@ EXIT_CODES = (
     ("2", "error: wrong usage, no cassette, or a cassette that cannot be read"),
     ("130", "interrupted (Ctrl-C); 143 terminated (SIGTERM)"),
 )
+
+
+def _offline(command: Callable[..., int]) -> Callable[..., int]:
+    """Run a command that connects to nothing. Every exception is an error, never a problem of a cassette."""
+
+    @functools.wraps(command)
+    def run(*, is_json: bool, is_debug: bool, **values: Any) -> int:
+        with exit_at_interrupts():
+            from vidgen_async.cli.terminal.status_display import make_screen  # noqa: PLC0415 - help needs no screen
+        screen = make_screen(is_debug=is_debug, is_json=is_json)
+        try:
+            return command(screen, **values)
+        except BrokenPipeError:
+            raise  # the reader closed the pipe: click exits silently
+        except Exception as error:  # noqa: BLE001 - bugs are reported like any other error
+            if is_debug:
+                sys.stderr.write(traceback_of(error))
+            if isinstance(error, OSError):
+                error = CassetteError(f"{error.filename}: {error.strerror or error}")
+            screen.show_error(error_report(error, RunState()), 2)
+            return 2
+        finally:
+            screen.close()
+
+    return run
 
 
 @click.group(cls=OrderedGroup, exit_codes=EXIT_CODES)
@@ -41,8 +82,8 @@ _PATH = click.Path(path_type=Path)
 )
 @json_option
 @traceback_option
-@run_action("cassette")
-def check() -> None:
+@_offline
+def check(screen: "Screen", paths: tuple[Path, ...], with_orphans: bool, max_age: timedelta | None) -> int:
     """Check whether cassettes may be committed.
 
     Each must be readable by this release, have all its blobs unchanged, and contain nothing that looks like a secret.
@@ -52,6 +93,25 @@ def check() -> None:
     \b
       vidgen cassette check tests --orphans --max-age 90d
     """
+    from vidgen_async import cassette  # noqa: PLC0415 - help needs no cassettes
+
+    result = cassette.check(paths, max_age=max_age, with_orphans=with_orphans)
+    if result.problems or not result.errors:
+        count = len(result.cassettes)
+        table = Table(
+            names=("file", "problem", "where", "what"),
+            optional=("where", "what"),
+            rows=tuple((str(one.path), str(one.kind), one.where or "—", one.message) for one in result.problems),
+            empty=f"{_counted(count, 'cassette')} checked, no problems found",
+        )
+        documents = (
+            {"path": str(one.path), "problem": str(one.kind), "where": one.where, "message": one.message}
+            for one in result.problems
+        )
+        screen.show(table, *documents)
+    for error in result.errors:
+        screen.show_error(error_report(error, RunState()), 2)
+    return 2 if result.errors else 1 if result.problems else 0
 
 
 @cassette.command()
@@ -66,8 +126,8 @@ def check() -> None:
 @click.option("--force", is_flag=True, help="Replace a cassette that has other interactions.")
 @json_option
 @traceback_option
-@run_action("cassette")
-def recover() -> None:
+@_offline
+def recover(screen: "Screen", part: Path, output: Path | None, force: bool) -> int:
     """Create a cassette from an interrupted recording.
 
     PART is the file that the recording left; its name ends in .part, and it is not changed. Finished interactions are
@@ -77,3 +137,54 @@ def recover() -> None:
       vidgen cassette recover tests/cassettes/boat.json.part
       vidgen cassette recover boat.json.part -o boat.json
     """
+    from vidgen_async import cassette  # noqa: PLC0415 - help needs no cassettes
+
+    drop_lost_output()  # the result is the cassette
+    recovered = cassette.recover(part)
+    if output is not None:
+        recovered = evolve(recovered, target=output)
+    document, unfinished = recovered.document, recovered.unfinished
+    screen.show(_interactions_table(document))
+    finished = _counted(len(document.interactions), "interaction")
+    damaged = _counted(recovered.damaged, "line") if recovered.damaged else None
+    screen.show(
+        facts_of((("finished", finished), *(("not finished", one) for one in unfinished), ("damaged", damaged)))
+    )
+    if not document.interactions:
+        raise CassetteError(f"no interaction was finished in {part}; nothing was written")
+    recovered.publish(replace=force)
+    lost = [one for one in cassette.check([recovered.target]).problems if one.kind == "blob-missing"]
+    for one in lost:
+        screen.warn(f"{one.message}: a body cannot be replayed")
+    written = {
+        "path": str(recovered.target),
+        "part": str(part),
+        "interactions": len(document.interactions),
+        "unfinished": list(unfinished),
+        "damaged": recovered.damaged,
+    }
+    screen.show(f"written {recovered.target}", written)
+    return 1 if unfinished or recovered.damaged or lost else 0
+
+
+def _interactions_table(document: "Document") -> Table:
+    origin = "/".join((document.meta.base_url or "").split("/")[:3])
+    rows = []
+    for one in document.interactions:
+        is_own = bool(origin) and one.request.url.startswith(f"{origin}/")
+        outcomes = [] if one.status is None else [str(one.status)]
+        if one.failure is not None:
+            outcomes.append(f"{one.failure.type} ({one.failure.delivery}, {one.failure.phase})")
+        path = one.request.url.removeprefix(origin) if is_own else one.request.url
+        rows.append((str(one.n), one.op, one.request.method, path, ", then ".join(outcomes), seconds(one.started)))
+    return Table(
+        names=("n", "op", "method", "path", "outcome", "at"),
+        numbers=("n", "at"),
+        optional=("op", "outcome"),
+        rows=tuple(rows),
+        empty="the cassette has no interactions",
+    )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

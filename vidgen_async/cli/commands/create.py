@@ -1,8 +1,12 @@
 """``vidgen create`` and ``generate``: the commands that order a video."""
 
-import click
+import uuid
+from typing import TYPE_CHECKING
 
-from vidgen_async.cli.commands import run_action
+import click
+from click.core import ParameterSource
+
+from vidgen_async.cli.commands.account import model_facts
 from vidgen_async.cli.options import (
     OUTPUT_HELP,
     connection_options,
@@ -13,6 +17,13 @@ from vidgen_async.cli.options import (
     request_arguments,
     sandbox_option,
 )
+from vidgen_async.cli.request_options import REQUEST_NAMES, RequestOptions, invalid
+from vidgen_async.cli.settings import Access
+from vidgen_async.cli.targets import Target
+from vidgen_async.cli.terminal.views import Facts
+
+if TYPE_CHECKING:
+    from vidgen_async.cli.run import Run
 
 order_id_option = click.option(
     "--order-id", metavar="ID", callback=refuse_empty, help="Your own permanent id for this order. Default: a new UUID."
@@ -25,8 +36,9 @@ order_id_option = click.option(
 @click.option("--check", "is_check", is_flag=True, help="Validate only and show the model's prices; order nothing.")
 @no_validate_option
 @connection_options(orders=True)
-@run_action("create")
-def create() -> None:
+async def create(
+    run: "Run", request_options: RequestOptions, order_id: str | None, is_check: bool, validate: bool
+) -> None:
     """Order a video for PROMPT and print its task id.
 
     Use - as PROMPT to read it from stdin. Only the task id is printed to stdout; the order id is shown before, on
@@ -39,6 +51,25 @@ def create() -> None:
       vidgen create "…" --model vendorh3 --image a.png --check
       vidgen wait "$(vidgen create "…" --model ID)" -o a.mp4
     """
+    if is_check:
+        await run.connect()
+        await _check(run, request_options)
+        return
+    run.state.order_id, run.state.has_given_order_id = order_id or str(uuid.uuid4()), order_id is not None
+    await run.connect(Access.NEW)
+    receipt = await run.create(request_options, validate=validate)
+    run.screen.show(receipt.task_id, receipt.to_dict())
+
+
+async def _check(run: "Run", request_options: RequestOptions) -> None:
+    model = await run.get_model(request_options)
+    result = await run.check(request_options, model)
+    if result.catalog_error is not None:
+        raise result.catalog_error
+    facts = {"model": model} if result.model is None else model_facts(result.model)
+    run.screen.show(Facts((("request", "valid" if result.is_ok else "invalid"), *facts.items())), result.to_dict())
+    if result.problems:
+        raise invalid("the request would be refused", result.problems)
 
 
 @click.command()
@@ -56,8 +87,15 @@ def create() -> None:
 @no_validate_option
 @sandbox_option
 @connection_options(orders=True, polling=True)
-@run_action("create")
-def generate() -> None:
+async def generate(
+    run: "Run",
+    request_options: RequestOptions | None,
+    output: str,
+    force: bool,
+    order_id: str | None,
+    resume: str | None,
+    validate: bool,
+) -> None:
     """Create a video for PROMPT and save it.
 
     Uploads the images, orders the video, waits for it and downloads it. Use - as PROMPT to read it from stdin. The
@@ -73,3 +111,32 @@ def generate() -> None:
           --duration 8 -o a.mp4
       vidgen generate --resume order-1187 -o hero.mp4
     """
+    state = run.state
+    if request_options is None:
+        _refuse_request_options()
+    state.order_id = resume or order_id or str(uuid.uuid4())
+    state.has_given_order_id, state.output = resume is not None or order_id is not None, output
+    state.options += (*(("--force",) if force else ()), *(() if validate else ("--no-validate",)))
+    client = await run.connect(Access.NEW if resume is None else Access.EXISTING)
+    target = Target.named(output, may_replace=force)
+    await target.check(client)
+    if request_options is None:
+        receipt = await run.resume(state.order_id, validate=validate)
+        await run.check_reachable(receipt.task_id)
+    else:
+        receipt = await run.create(request_options, validate=validate)
+    task = await run.wait(receipt)
+    await run.save(task, target.of_task(client, task.id))
+
+
+def _refuse_request_options() -> None:
+    """Refuse the options of a new request with --resume, which uses the stored one."""
+    context = click.get_current_context()
+    given = [
+        parameter.human_readable_name if isinstance(parameter, click.Argument) else parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name in (*REQUEST_NAMES, "order_id", "is_sandbox")
+        and context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise click.UsageError(f"--resume uses the stored request: leave out {', '.join(given)}.")

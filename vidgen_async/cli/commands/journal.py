@@ -2,9 +2,9 @@
 
 import click
 
-from vidgen_async.cli.commands import run_action
 from vidgen_async.cli.option_values import WholeNumber
 from vidgen_async.cli.options import OrderedGroup, refuse_empty
+from vidgen_async.errors import ConfigurationError
 
 
 @click.group(cls=OrderedGroup)
@@ -40,8 +40,7 @@ def journal() -> None:
     default=0,
     help="Upgrade the tables of schema version N, which the table version has. Default: create the tables.",
 )
-@run_action("journal")
-def schema() -> None:
+def schema(name: str, user: str | None, version: int) -> None:
     """Print the SQL that creates the tables of a journal in PostgreSQL.
 
     Workers create and upgrade the tables themselves if they may. Otherwise an administrator executes this script,
@@ -51,3 +50,12 @@ def schema() -> None:
       vidgen journal schema --user worker > schema.sql
       psql -v ON_ERROR_STOP=1 -f schema.sql
     """
+    from vidgen_async.journal import postgres_schema  # noqa: PLC0415 - help needs no journal
+
+    try:
+        script = postgres_schema(name, user=user or "", version=version)
+    except ConfigurationError as error:
+        raise click.UsageError(error.message) from error
+    click.echo(script, nl=False)
+    if f"schema version {version}." in script.partition("\n")[0]:
+        click.echo(f"warning: this release has schema version {version} too: there is nothing to upgrade", err=True)

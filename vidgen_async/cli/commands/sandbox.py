@@ -1,10 +1,16 @@
 """``vidgen sandbox``: its options."""
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from vidgen_async.cli.commands import run_action
 from vidgen_async.cli.option_values import Number, WholeNumber
-from vidgen_async.cli.options import json_option, repeatable_option, traceback_option
+from vidgen_async.cli.options import execute, json_option, repeatable_option, traceback_option
+from vidgen_async.cli.settings import Settings
+from vidgen_async.cli.terminal.standard_streams import drop_lost_output
+
+if TYPE_CHECKING:
+    from vidgen_async.cli.run import Run
 
 PORT = WholeNumber(0, 65535)
 SECONDS = Number(min=0)
@@ -61,8 +67,9 @@ def read_account(text: str) -> tuple[str, int]:
 )
 @json_option
 @traceback_option
-@run_action("sandbox")
-def run_sandbox() -> None:
+def run_sandbox(
+    accounts: tuple[tuple[str, int], ...], faults: tuple[str, ...], is_json: bool, is_debug: bool, **options: Any
+) -> int:
     """Run a sandbox of the service until Ctrl-C.
 
     It needs no key and charges nothing. stdout has the environment variables to export; stderr has a log line for each
@@ -77,3 +84,17 @@ def run_sandbox() -> None:
     The key of the first account is generated, or read from VIDGEN_SANDBOX_KEY. --json prints one line with base_url,
     api_key, accounts (name, api_key, balance), console and links_url.
     """
+    named = dict(accounts)
+    if len(named) < len(accounts):
+        raise click.BadParameter("the same account name is given twice", param_hint="--account")
+    drop_lost_output()
+
+    async def serve(run: "Run") -> None:
+        from vidgen_async.cli.service_connection import sandbox_class  # noqa: PLC0415 - help needs no sandbox
+
+        sandbox_class()  # names the extra if it is missing
+        from vidgen_async.cli import sandbox_runner  # noqa: PLC0415 - it needs the extra
+
+        await sandbox_runner.serve({**options, "accounts": named}, faults, run.state, run.screen, is_json=is_json)
+
+    return execute(serve, Settings(is_json=is_json, is_debug=is_debug))

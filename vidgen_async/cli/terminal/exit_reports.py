@@ -3,49 +3,16 @@
 import shlex
 from collections.abc import Sequence
 from itertools import chain
+from typing import Any
 
 from attrs import evolve, frozen
 
 from vidgen_async import errors
-from vidgen_async.cli.run_state import Charge, RunState, Stage
-from vidgen_async.cli.terminal.exit_codes import Exit
-from vidgen_async.cli.terminal.standard_streams import OutputError
-from vidgen_async.orders.error_messages import NOT_AUTOMATIC
-from vidgen_async.service.codec import is_json_object
-from vidgen_async.types.orders import SENDABLE
-from vidgen_async.types.resources import ACTIVE_STATES
-from vidgen_async.types.serialization import kind_of
-from vidgen_async.watcher import CHECK_REFUND
+from vidgen_async.cli.run_state import RunState, Stage
+from vidgen_async.cli.terminal.exit_codes import NoTaskError
+from vidgen_async.types import CHECK_REFUND, kind_of
 
-
-class TasksFailedError(errors.VidgenError):
-    """Some of several tasks failed; each was reported before. ``code`` is the exit code of the run."""
-
-    def __init__(self, message: str = "", *, code: Exit = Exit.FAILED) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class NoTaskError(errors.OrderStateError):
-    """An order that was named in place of its task has none."""
-
-
-#: The first match counts.
-_CODES: Sequence[tuple[type[Exception], Exit]] = (
-    (OutputError, Exit.FAILED),
-    (errors.UncertainCreateError, Exit.UNCERTAIN),
-    (errors.NotSentError, Exit.NOT_SENT),
-    (errors.RejectedError, Exit.REFUSED),
-    (errors.OrderConflictError, Exit.USAGE),
-    (errors.OrderStateError, Exit.USAGE),
-    (errors.ConfigurationError, Exit.USAGE),
-    (errors.InvalidRequestError, Exit.USAGE),
-    (errors.ReceiptNotStoredError, Exit.FAILED),
-    (errors.JournalError, Exit.NOT_SENT),
-    (errors.TaskFailedError, Exit.FAILED),
-    (errors.WaitTimeoutError, Exit.TIMEOUT),
-    (errors.NotReadyError, Exit.FAILED),
-)
+NOT_AUTOMATIC = "The order is not sent again without your decision."
 
 #: A proposed command names at most this many tasks.
 MAX_PASTED_IDS = 10
@@ -58,6 +25,12 @@ DECIDE = "Look for the task in the service's own console, then run one of these 
 NEW_ORDER = "Running the same command again would create another order, because it has no --order-id."
 CHECK_THE_KEY = "Check VIDGEN_API_KEY: it must be the complete key, not the prefix that a list of keys shows."
 SANDBOX_ENDED = "This was a sandbox, which ends with this command together with its tasks: nothing was charged."
+
+#: Arguments in the advice of errors, and the options that mean the same.
+_OPTIONS = {
+    "accept_duplicate_risk=True": "--accept-duplicate-risk resends it anyway.",
+    "replace=True": "--force replaces it.",
+}
 
 
 @frozen
@@ -87,37 +60,26 @@ class Report:
         hints = [("hint", _decapitalized(hint))] if hint else []
         return (("error", _decapitalized(self.text)), *hints, *(("", line) for line in below))
 
+    def to_dict(self, code: int) -> dict[str, Any]:
+        """The error with this exit code as a JSON object."""
+        error = {"kind": self.kind, "message": self.text, "exit_code": int(code)}
+        names = ("hint", "order_id", "task_id", "retry_after")
+        about = {**{name: getattr(self, name) for name in names}, "commands": list(self.commands)}
+        return {**error, **{name: value for name, value in about.items() if value}}
+
 
 def _decapitalized(sentence: str) -> str:
     """The sentence, to follow a label; a name such as VIDGEN_API_KEY or PROMPT stays."""
     return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() or sentence[1:2] == " " else sentence
 
 
-def exit_code(error: BaseException, stage: Stage) -> Exit:
-    """The documented exit code for an error at this stage."""
-    if isinstance(error, TasksFailedError):
-        return error.code
-    for kind, code in _CODES:
-        if isinstance(error, kind):
-            return code
-    if not isinstance(error, errors.VidgenError):
-        return Exit.FAILED
-    if stage is Stage.CHECK:
-        return Exit.USAGE
-    is_refusal = isinstance(error, errors.ServiceError) and 400 <= error.status < 500
-    if stage.is_before_create:
-        return Exit.REFUSED if is_refusal else Exit.NOT_SENT
-    if stage in (Stage.QUERY, Stage.JOURNAL) and isinstance(error, errors.AuthenticationError):
-        return Exit.REFUSED
-    return Exit.DOWNLOAD if stage is Stage.DOWNLOAD and not isinstance(error, errors.NotFoundError) else Exit.FAILED
-
-
 def error_report(error: BaseException, run_state: RunState) -> Report:
     """What an error means for the user who ran the command."""
     report = _explain_error(error, run_state)
+    host_settings = run_state.host_settings if _is_of_host(error, run_state.host) else ""
     return evolve(
         report,
-        hint=" ".join(filter(None, (*_advice(error, run_state), report.hint))),
+        hint=" ".join(filter(None, (host_settings, _advice(error, run_state), report.hint))),
         kind=kind_of(error) if isinstance(error, errors.VidgenError) else "unexpected",
         order_id=run_state.order_id or getattr(error, "order_id", None) or None,
         task_id=run_state.task_id or getattr(error, "task_id", None) or None,
@@ -136,18 +98,18 @@ def interrupt_report(run_state: RunState, how: str) -> Report:
 def _explain_error(error: BaseException, run_state: RunState) -> Report:
     text = _sentence(_message(error, run_state))
     if run_state.is_sandbox:
-        return Report(text if run_state.charge is Charge.NOTHING_ORDERED else f"{text} {SANDBOX_ENDED}")
+        return Report(f"{text} {SANDBOX_ENDED}" if run_state.is_ordered else text)
     if isinstance(error, errors.UnverifiedVideoError) and run_state.output is not None:
         return Report(text, (download_unverified(error.task_id, run_state.output, run_state),), "To save it anyway:")
-    if run_state.charge is Charge.TASK_EXISTS:
+    if run_state.task_id is not None:
         is_final = run_state.stage is Stage.CHECK or isinstance(error, errors.TaskFailedError | errors.NotFoundError)
         return Report(text) if is_final else Report(text, (_resume_run(run_state),), "To resume:")
-    if run_state.charge is Charge.UNCERTAIN:
+    if run_state.is_uncertain:
         names_order = isinstance(error, errors.UncertainCreateError | errors.OrderStateError)
         known = () if names_order else (_uncertain(run_state),)
         attempts = len(error.attempts) if isinstance(error, errors.CreateError) else 0
         return _decisions(" ".join((text, *known)), run_state, attempts)
-    if isinstance(error, NoTaskError) and error.state in SENDABLE:
+    if isinstance(error, NoTaskError) and error.state is not None and error.state.is_sendable:
         return Report(text, (_resume_order(run_state),), "To send the order:")
     if run_state.stage is Stage.CREATE and run_state.is_durable and _is_retryable(error):
         return Report(text, (_resume_order(run_state),), "To retry the order:")
@@ -161,14 +123,14 @@ def _explain_error(error: BaseException, run_state: RunState) -> Report:
 def _explain_interrupt(run_state: RunState) -> Report:
     if run_state.stage is Stage.WATCH or run_state.watch_result is not None:
         return _explain_watch(run_state)
-    if run_state.charge is Charge.NOTHING_ORDERED:
+    if not run_state.is_ordered:
         text = "Nothing was ordered or charged."
         if run_state.stage is Stage.CREATE and run_state.is_durable and not run_state.is_sandbox:
             return Report(f"{text} The journal has the order.", (_resume_order(run_state),), "To send it:")
         return Report(text)
     if run_state.is_sandbox:
         return Report(SANDBOX_ENDED)
-    if run_state.charge is Charge.UNCERTAIN:
+    if run_state.task_id is None:
         return _decisions(_uncertain(run_state), run_state, 0)
     return Report(_task_status(run_state), (_resume_run(run_state),), "To resume:")
 
@@ -200,33 +162,27 @@ def _is_of_host(error: BaseException | None, host: str) -> bool:
     if isinstance(error, errors.ConnectError):
         return bool(host) and host in error.message
     if isinstance(error, errors.NotFoundError | errors.UnexpectedResponseError):
-        return not is_json_object(error.body)
+        return not error.body.lstrip().startswith(b"{")
     return error is not None and _is_of_host(error.__cause__, host)
 
 
-def _advice(error: BaseException, run_state: RunState) -> tuple[str, ...]:
-    """The setting that is to be checked, and the advice of the SDK's error as commands."""
-    settings = (run_state.host_settings,) if _is_of_host(error, run_state.host) else ()
-    return (*settings, *_specific_advice(error, run_state))
-
-
-def _specific_advice(error: BaseException, run_state: RunState) -> tuple[str, ...]:
+def _advice(error: BaseException, run_state: RunState) -> str:
+    """The advice of the SDK's error in terms of the command."""
     refusal = error.__cause__ if isinstance(error, errors.UncertainCreateError | errors.NotSentError) else error
     if isinstance(refusal, errors.AuthenticationError) and refusal.source == "service key":
-        return (CHECK_THE_KEY,)
+        return CHECK_THE_KEY
     if isinstance(error, errors.NotSentError):
         is_another = run_state.is_durable and not run_state.has_given_order_id
-        return (NEW_ORDER if is_another else "Running this command again is safe.",)
+        return NEW_ORDER if is_another else "Running this command again is safe."
     if isinstance(error, errors.RejectedBadRequestError) and run_state.is_durable:
-        return ("To send a corrected request, use a new --order-id.",)
+        return "To send a corrected request, use a new --order-id."
     if isinstance(error, errors.ReceiptNotStoredError) and run_state.order_id is not None:
-        adopt = command_line(
-            "orders", "adopt", arguments=(run_state.order_id, error.task_id), options=run_state.connection
-        )
-        return (f"Note the task id, and record it: {adopt}",)
+        task = (run_state.order_id, error.task_id)
+        adopt = command_line("orders", "adopt", arguments=task, options=run_state.connection)
+        return f"Note the task id, and record it: {adopt}"
     if not isinstance(error, errors.VidgenError | BrokenPipeError):
-        return ("This is a bug in vidgen; set VIDGEN_DEBUG=1 for a traceback.",)
-    return ()
+        return "This is a bug in vidgen; set VIDGEN_DEBUG=1 for a traceback."
+    return next((option for argument, option in _OPTIONS.items() if argument in getattr(error, "advice", "")), "")
 
 
 def _decisions(text: str, run_state: RunState, attempts: int) -> Report:
@@ -310,7 +266,7 @@ def _task_status(run_state: RunState) -> str:
         return f"Task {run_state.task_id} is completed and charged; its video is still at the service."
     if run_state.status == "failed":
         return f"Task {run_state.task_id} failed; {CHECK_REFUND}."
-    if run_state.status in ACTIVE_STATES:
+    if run_state.status in ("queued", "running"):
         return f"Task {run_state.task_id} is still running at the service and is charged."
     known = "was accepted and is charged" if run_state.status is None and run_state.order_id else "may still be running"
     return f"Task {run_state.task_id} {known}; an interruption does not stop it."
@@ -328,7 +284,7 @@ def _message(error: BaseException, run_state: RunState) -> str:
         failed = f"; the last poll failed: {run_state.last_poll_error}" if run_state.last_poll_error else ""
         if error.task is None:
             return f"the wait timed out: the state of task {error.task_id} is unknown{failed}"
-        is_running = not failed and error.task.status in ACTIVE_STATES
+        is_running = not failed and error.task.status in ("queued", "running")
         now = "is still running at the service and is charged" if is_running else "may still be running"
         return f"the wait timed out: task {error.task_id} (last state {error.task.status}{failed}) {now}"
     if isinstance(error, errors.TaskFailedError):

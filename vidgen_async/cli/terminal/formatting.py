@@ -6,7 +6,6 @@ import traceback
 from collections.abc import Iterable
 from datetime import datetime
 
-from rich.cells import cell_len
 from rich.filesize import decimal
 
 
@@ -31,27 +30,10 @@ def wrap(text: str, width: int, indent: int = 0) -> str:
     return "\n".join(lines)
 
 
-def shorten(text: str, width: int) -> str:
-    """The beginning of the text that fits a terminal of this width, cut between words; ``…`` stands for the rest."""
-    if cell_len(text) <= width:
-        return text
-    kept = ""
-    for word in text.split():
-        longer = f"{kept} {word}" if kept else word
-        if cell_len(longer) > width - 2:
-            break
-        kept = longer
-    return f"{kept} …".lstrip()[: max(width, 0)]
-
-
-def clean_lines(text: str) -> str:
-    """The text without control characters. Its lines stay, and their indentation."""
-    return "".join(f"{' ' * (len(line) - len(line.lstrip(' ')))}{clean(line)}\n" for line in text.splitlines())
-
-
 def traceback_of(error: BaseException) -> str:
-    """The traceback as lines without control characters: messages quote the service."""
-    return clean_lines("".join(traceback.format_exception(error)))
+    """The traceback as indented lines without control characters: messages quote the service."""
+    lines = "".join(traceback.format_exception(error)).splitlines()
+    return "".join(f"{' ' * (len(line) - len(line.lstrip(' ')))}{clean(line)}\n" for line in lines)
 
 
 def size(count: int) -> str:

@@ -5,24 +5,10 @@ import io
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from vidgen_async.cli.terminal.formatting import printable
-from vidgen_async.cli.terminal.result_output import Document
-from vidgen_async.types.orders import Order
-from vidgen_async.types.resources import ReferenceAsset, VideoTask
-from vidgen_async.types.serialization import to_json_value
-from vidgen_async.watcher import CHECK_REFUND
-
-
-def pick(value: object, names: str) -> dict[str, Any]:
-    """Return the attributes with these names, separated by spaces, as JSON."""
-    return {name: to_json_value(getattr(value, name)) for name in names.split()}
-
-
-def asset_document(asset: ReferenceAsset, file: str) -> Document:
-    """An upload. The token in its URL gives access to the image without a key."""
-    return {"file": file, **asset.to_dict()}
+from vidgen_async.cli.terminal.views import Document
+from vidgen_async.types import CHECK_REFUND, Order, VideoTask
 
 
 def task_document(task: VideoTask) -> Document:
@@ -39,10 +25,14 @@ def change_document(task: VideoTask, seen_at: datetime, order_id: str | None) ->
 def order_document(order: Order, *, with_request: bool = False) -> Document:
     """A stored order. Its key, the request with its prompt and URLs, and the bodies of unclear responses are included
     only ``with_request``."""
-    request = json.loads(order.body)
-    document = {**order.ref.to_dict(), **order.to_dict(include_secrets=with_request), "model": request.get("model")}
+    document = {**order.ref.to_dict(), **order.to_dict(include_secrets=with_request), "model": model_of(order)}
     document["results"] = [{**result.to_dict(), "advice": _advice(result.status)} for result in order.results]
-    return {**document, "request": request} if with_request else document
+    return {**document, "request": json.loads(order.body)} if with_request else document
+
+
+def model_of(order: Order) -> str:
+    """The model that the order asks for."""
+    return str(json.loads(order.body).get("model", ""))
 
 
 #: The columns of ``orders export --format csv``.

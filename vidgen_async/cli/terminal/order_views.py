@@ -5,52 +5,23 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from vidgen_async.cli.terminal.formatting import age, moment
-from vidgen_async.cli.terminal.result_output import Facts, Table, facts_of
-from vidgen_async.service.request_body import read_request
-from vidgen_async.types.orders import (
-    CLOCK_SET_BACK,
-    DEADLINE_PASSED,
-    SENDER_ENDED,
-    Attempt,
-    Evidence,
-    Order,
-    OrderState,
-    TaskResult,
-    state_of,
-)
-from vidgen_async.watcher import failure_text
-
-#: Long causes, as a list shows them.
-_SHORT_CAUSES = {
-    DEADLINE_PASSED: "no outcome by the deadline",
-    CLOCK_SET_BACK: "the clock was set back",
-    SENDER_ENDED: "the sender's session has ended",
-}
+from vidgen_async.cli.terminal.json_documents import model_of
+from vidgen_async.cli.terminal.views import Facts, Table, facts_of
+from vidgen_async.types import Attempt, Evidence, Order, OrderState, TaskResult, failure_text
 
 
-def orders_table(
-    found: Sequence[Order],
-    now: datetime,
-    journal_place: str,
-    older: str = "",
-    *,
-    is_filtered: bool = False,
-    others: str = "",
-) -> Table:
-    """A row for each order; ``journal_place`` is where they were looked up, ``older`` the command for older ones,
-    ``others`` which accounts have orders if there are none."""
+def orders_table(found: Sequence[Order], now: datetime, empty: str, older: str = "") -> Table:
+    """A row for each order; ``older`` is the command for older ones, ``empty`` the text if there are none."""
     return Table(
         names=("order", "state", "age", "model", "points", "attempts", "task", "cause"),
         numbers=("age", "points", "attempts"),
-        long=("cause",),
         optional=("cause", "points", "model", "task", "attempts"),
-        shows_omitted=True,
         rows=tuple(
             (
                 order.order_id,
                 str(order.state),
                 age(order.created_at, now),
-                read_request(order.body).model,
+                model_of(order),
                 _points(order),
                 str(len(order.attempts)),
                 _tasks(order) or "—",
@@ -58,8 +29,7 @@ def orders_table(
             )
             for order in found
         ),
-        empty=f"no {'matching ' if is_filtered else ''}orders {journal_place}"
-        + (f"; it has orders of {others}" if others else ""),
+        empty=empty,
         notes=("Older orders:",) if older else (),
         command=older,
     )
@@ -83,14 +53,13 @@ def _cause(order: Order) -> str:
         return order.closing.reason
     if order.state is OrderState.ACCEPTED:
         return ""
-    deciding = [attempt.evidence for attempt in order.attempts if state_of([attempt.outcome]) is order.state]
-    evidence = deciding[-1] if deciding else None
-    return "" if evidence is None else _SHORT_CAUSES.get(evidence.cause, evidence.cause.partition("; ")[0])
+    outcome = "not_sent" if order.state is OrderState.QUEUED else str(order.state)
+    causes = [one.evidence.cause for one in order.attempts if str(one.outcome) == outcome and one.evidence is not None]
+    return causes[-1].partition("; ")[0] if causes else ""
 
 
 def order_facts(order: Order, *, with_request: bool) -> Facts:
     """Everything about one order. Its request with prompt and URLs is included only ``with_request``."""
-    request = json.loads(order.body)
     closing = order.closing
     pairs: list[tuple[str, object]] = [
         ("order", order.order_id),
@@ -98,7 +67,7 @@ def order_facts(order: Order, *, with_request: bool) -> Facts:
         ("task", ", ".join(order.task_ids)),
         ("account", f"{order.ref.account} at {order.ref.service}"),
         ("created", f"{moment(order.created_at)} ({age(order.created_at, datetime.now(UTC))} ago)"),
-        ("model", request.get("model")),
+        ("model", model_of(order)),
         *((f"attempt {attempt.n}", _attempt(attempt)) for attempt in order.attempts),
     ]
     pairs += [(f"balance {attempt.n}", text) for attempt in order.unclear if (text := _balance(attempt.evidence))]
@@ -107,7 +76,7 @@ def order_facts(order: Order, *, with_request: bool) -> Facts:
         by = f" by {closing.by}" if closing.by else ""
         pairs.append((str(closing.state), f"{moment(closing.at)}{by}: {closing.reason or 'no reason given'}"))
     if with_request:
-        pairs += [("key", order.idempotency_key), ("request", json.dumps(request, ensure_ascii=False))]
+        pairs += [("key", order.idempotency_key), ("request", json.dumps(json.loads(order.body), ensure_ascii=False))]
         pairs += [
             (f"answer {attempt.n}", attempt.evidence.body.decode(errors="backslashreplace"))
             for attempt in order.unclear

@@ -16,24 +16,22 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     SpinnerColumn,
-    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TransferSpeedColumn,
 )
+from rich.table import Column
 from rich.text import Text
 
 from vidgen_async.cli.terminal.exit_reports import Report
-from vidgen_async.cli.terminal.formatting import clean, seconds, shorten, size, wrap
-from vidgen_async.cli.terminal.json_documents import pick
-from vidgen_async.cli.terminal.result_output import Document, View, show_on_terminal, show_plain
+from vidgen_async.cli.terminal.formatting import clean, seconds, size, wrap
+from vidgen_async.cli.terminal.result_output import show_on_terminal, show_plain
 from vidgen_async.cli.terminal.standard_streams import is_terminal
+from vidgen_async.cli.terminal.views import Document, View
 
 #: At most this many lines, the latest, are held back while a live view covers the terminal.
 MAX_HELD = 20
 
-#: The columns beside the text of a step: the spinner and the elapsed time.
-_ELAPSED_WIDTH = 12
 _LABEL_STYLES = {"error": "bold red", "hint": "cyan", "warning": "yellow"}
 
 #: Renders what is shown in a terminal of this width and height.
@@ -129,9 +127,7 @@ class JsonScreen(Screen):
             _echo_json(document)
 
     def show_error(self, report: Report, code: int) -> None:
-        error = {"kind": report.kind, "message": report.text, "exit_code": int(code)}
-        about = {**pick(report, "hint order_id task_id retry_after"), "commands": list(report.commands)}
-        _echo_json({"error": {**error, **{name: value for name, value in about.items() if value}}}, err=True)
+        _echo_json({"error": report.to_dict(code)}, err=True)
 
 
 def _echo_json(document: Document, *, err: bool = False) -> None:
@@ -147,43 +143,36 @@ class RichScreen(Screen):
         self._progress: Progress | None = None
         self._live: Live | None = None
         self._held: deque[Text] = deque(maxlen=MAX_HELD)
-        self._row = TaskID(0)
         self._is_state = False
 
     def print_fact(self, label: str, text: str, value: object = None) -> None:
-        label = f"{clean(label):<8} "
-        line = Text(wrap(f"{label}{clean(text)}", self._console.width, len(label)))
-        line.stylize("dim", 0, len(label))
-        self._print(line)
+        self._print_paragraph(f"{clean(label):<8} ", text, "dim")
 
     def warn(self, text: str) -> None:
-        self._print_paragraph("warning", text)
+        self._print_paragraph("warning: ", text, _LABEL_STYLES["warning"], indent=0)
 
     def start_step(self, text: str) -> None:
-        self.close()
-        self._start(shorten(clean(text), self._console.width - _ELAPSED_WIDTH), TimeElapsedColumn())
+        self._start(text, TimeElapsedColumn())
 
     def show_state(self, state: str) -> None:
         if not self._is_state or self._progress is None:
             self.start_step(state)
             self._is_state = True
         else:
-            text = shorten(clean(state), self._console.width - _ELAPSED_WIDTH)
-            self._progress.update(self._row, description=text)
+            self._progress.update(self._progress.task_ids[0], description=clean(state))
 
     def show_received(self, received: int, total: int | None) -> None:
         if not self._is_receiving or self._progress is None:
-            self.close()
             self._start("downloading", BarColumn(), DownloadColumn(), TransferSpeedColumn())
             self._is_receiving = True
         if self._progress is not None:
-            self._progress.update(self._row, completed=received, total=total)
+            self._progress.update(self._progress.task_ids[0], completed=received, total=total)
 
     def show_error(self, report: Report, code: int) -> None:
         self.close()
         for label, line in report.lines():
             if label:
-                self._print_paragraph(label, line)
+                self._print_paragraph(f"{label}: ", line, _LABEL_STYLES[label], indent=0)
             else:
                 style = "bold" if line in report.commands else ""
                 self._print(Text(f"  {clean(line)}", style))  # not wrapped, so that it can be copied
@@ -213,10 +202,11 @@ class RichScreen(Screen):
         while self._held:
             self._print(self._held.popleft())
 
-    def _print_paragraph(self, label: str, text: str) -> None:
+    def _print_paragraph(self, label: str, text: str, style: str, indent: int | None = None) -> None:
         """Print sentences, wrapped between words; a long word, such as a path, stays whole."""
-        paragraph = Text(wrap(f"{label}: {clean(text)}", self._console.width))
-        paragraph.stylize(_LABEL_STYLES[label], 0, len(label) + 1)
+        indent = len(label) if indent is None else indent
+        paragraph = Text(wrap(f"{label}{clean(text)}", self._console.width, indent))
+        paragraph.stylize(style, 0, len(label.rstrip()))
         self._print(paragraph)
 
     def _print(self, text: Text) -> None:
@@ -227,8 +217,8 @@ class RichScreen(Screen):
             self._held.append(text)
 
     def _start(self, text: str, *columns: ProgressColumn) -> None:
-        what = TextColumn("{task.description}", markup=False)
-        progress = Progress(SpinnerColumn(), what, *columns, console=self._console, transient=True)
-        self._row = progress.add_task(text, total=None)
-        progress.start()
-        self._progress = progress
+        self.close()
+        what = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
+        self._progress = Progress(SpinnerColumn(), what, *columns, console=self._console, transient=True)
+        self._progress.add_task(clean(text), total=None)
+        self._progress.start()

@@ -3,28 +3,30 @@
 import asyncio
 import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from typing import TypeAlias
 
 from rich.console import RenderableType
 from rich.live import Live
 
-from vidgen_async.cli.operations import CommandRun
+from vidgen_async import Outcome
+from vidgen_async.cli.run import Run
 from vidgen_async.cli.run_state import Stage, WatchResult
-from vidgen_async.cli.terminal.exit_codes import Exit
-from vidgen_async.cli.terminal.exit_reports import TasksFailedError
+from vidgen_async.cli.settings import Access
+from vidgen_async.cli.task_names import find_tasks
+from vidgen_async.cli.terminal.exit_codes import refuse_failed
 from vidgen_async.cli.terminal.json_documents import change_document
-from vidgen_async.cli.terminal.result_output import Document
+from vidgen_async.cli.terminal.standard_streams import is_terminal
 from vidgen_async.cli.terminal.status_display import Screen
+from vidgen_async.cli.terminal.views import Document
 from vidgen_async.cli.watch.live_view import live_view, summary
 from vidgen_async.cli.watch.progress import TaskRow, WatchProgress, task_of
 from vidgen_async.clock import Clock, LoopClock
-from vidgen_async.types.resources import VideoTask
-from vidgen_async.types.serialization import kind_of
-from vidgen_async.watcher import Outcome
+from vidgen_async.types import OrderState, Shard, VideoTask, kind_of
 
 #: Seconds between two refreshes of the live view: after a change, and without one.
 REFRESH_INTERVAL = 0.5
@@ -34,8 +36,32 @@ IDLE_REFRESH_INTERVAL = 1.0
 Updates: TypeAlias = "asyncio.Queue[VideoTask | Outcome | None]"
 
 
+async def watch_tasks(run: Run, names: Sequence[str], shard: Shard | None, *, is_in_journal: bool) -> None:
+    """Watch these tasks and, with --journal, the unfinished ones in it. Nothing is stored: a watch must not record
+    results that another program waits for."""
+    updates: Updates = asyncio.Queue()
+    is_live = is_terminal(sys.stdout)
+    access = Access.EXISTING if is_in_journal else Access.NONE
+    client = await run.connect(access, only_prints=True, on_update=updates.put_nowait)
+    tasks = await find_tasks(run, names)
+    if is_in_journal:
+        run.state.stage = Stage.JOURNAL
+        tasks |= {task.task_id: task.order_id async for task in client.orders.running(shard=shard)}
+        if unclear := await client.orders.list([OrderState.UNCERTAIN, OrderState.SENDING]):
+            run.screen.print_fact("orders", f"{len(unclear)} uncertain or being sent; vidgen orders ls lists them")
+    if tasks:
+        run.state.stage = Stage.WATCH
+        await run.check_reachable(next(iter(tasks)))
+        with client.orders.results.hold(tasks):
+            await watch(run, tasks, updates, is_live=is_live)
+    elif is_in_journal:
+        run.screen.print_fact("orders", "the journal has no unfinished tasks")
+    else:
+        run.screen.print_fact("tasks", "stdin has no task ids")
+
+
 async def watch(
-    run: CommandRun, orders: Mapping[str, str | None], updates: Updates, *, is_live: bool, clock: Clock | None = None
+    run: Run, orders: Mapping[str, str | None], updates: Updates, *, is_live: bool, clock: Clock | None = None
 ) -> None:
     """Show every change until all tasks are finished: in a live view where ``is_live`` and the terminal can show it,
     else as lines; TasksFailedError if some failed, or could not be watched to their end. ``orders`` are the task ids,
@@ -70,15 +96,12 @@ async def watch(
         run.state.watch_result = WatchResult(progress.finished, len(progress.rows), unfinished)
         if live is not None:
             run.screen.show(summary(progress, time.monotonic() - run.started_at))
-    if progress.failed:
-        message = f"{len(progress.failed):,} of {len(progress.rows):,} tasks did not complete"
-        codes = progress.exit_codes
-        raise TasksFailedError(message, code=next(iter(codes)) if len(codes) == 1 else Exit.FAILED)
+    refuse_failed(len(progress.failed), len(progress.rows), progress.exit_codes)
 
 
-async def _collect(run: CommandRun, orders: Mapping[str, str | None], updates: Updates) -> None:
+async def _collect(run: Run, orders: Mapping[str, str | None], updates: Updates) -> None:
     """Add how each watch ended to the updates, and None after the last."""
-    async with aclosing(run.client.videos.as_completed(orders, timeout=run.timeout)) as outcomes:
+    async with aclosing(run.client.videos.as_completed(orders, timeout=run.settings.timeout)) as outcomes:
         async for outcome in outcomes:
             updates.put_nowait(outcome)
     updates.put_nowait(None)

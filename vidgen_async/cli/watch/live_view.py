@@ -4,19 +4,17 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 
-from attrs import frozen
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderableType
-from rich.measure import Measurement
+from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from vidgen_async.cli.terminal import result_output
-from vidgen_async.cli.terminal.formatting import clean, seconds, shorten
-from vidgen_async.cli.terminal.result_output import View, style_of
+from vidgen_async.cli.terminal import views
+from vidgen_async.cli.terminal.formatting import clean, seconds
+from vidgen_async.cli.terminal.result_output import style_of
 from vidgen_async.cli.watch.progress import NOT_POLLED, TaskRow, WatchProgress
-from vidgen_async.watcher import CHECK_REFUND, WatcherStats
+from vidgen_async.types import CHECK_REFUND, WatcherStats
 
 #: The summary lists at most this many of the tasks that failed.
 MAX_LISTED = 20
@@ -24,21 +22,11 @@ MAX_LISTED = 20
 _OTHER_COLUMNS = 60
 
 
-@frozen
-class _Line:
-    """Text on one line, which is cut between words if it is too long."""
-
-    text: Text
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        beginning = shorten(self.text.plain, options.max_width)
-        is_whole = beginning == self.text.plain
-        line = self.text.copy() if is_whole else Text.assemble(self.text[: max(len(beginning) - 1, 0)], beginning[-1:])
-        line.no_wrap = True
-        yield line
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(0, min(self.text.cell_len, options.max_width))
+def _line(text: str | Text, style: str = "") -> Text:
+    """Text on one line, which is cut if it is too long."""
+    line = Text(text, style) if isinstance(text, str) else text
+    line.no_wrap, line.overflow = True, "ellipsis"
+    return line
 
 
 def live_view(
@@ -48,10 +36,10 @@ def live_view(
     polling interval; ``pause`` the seconds left of a pause after a 429, 0 without one."""
     width, height = size
     head: list[RenderableType] = [_progress_line(progress), _counts_line(progress)]
-    head += [_Line(Text(text, style)) for text, style in _polling_lines(stats, interval, pause, now)]
+    head += [_line(text, style) for text, style in _polling_lines(stats, interval, pause, now)]
     rows = _select(progress, max(height - len(head) - 2, 0))
     hidden = len(progress.rows) - len(rows)
-    note = [_Line(Text(f"… and {hidden:,} more tasks", "dim"))] if hidden else []
+    note = [_line(f"… and {hidden:,} more tasks", "dim")] if hidden else []
     return Group(*head, _table(rows, width, now), *note)
 
 
@@ -66,11 +54,11 @@ def _progress_line(progress: WatchProgress) -> Table:
     return line
 
 
-def _counts_line(progress: WatchProgress) -> _Line:
+def _counts_line(progress: WatchProgress) -> Text:
     counts = [Text(f"{number:,} {state}", style=_style(state)) for state, number in progress.counts()]
     if progress.states["failed"]:  # the reasons in the table may be cut
         counts.append(Text(CHECK_REFUND, style=_style("failed")))
-    return _Line(Text(" · ").join(counts))
+    return _line(Text(" · ").join(counts))
 
 
 def _polling_lines(stats: WatcherStats, interval: float, pause: float, now: datetime) -> Iterator[tuple[str, str]]:
@@ -110,11 +98,11 @@ def _table(rows: Sequence[TaskRow], width: int, now: datetime) -> Table:
     for row in rows:
         state = Text(row.state, style="red" if row.has_failed else _style(row.state))
         order = (Text(clean(row.order_id or "")),) if has_orders else ()
-        table.add_row(Text(clean(row.task_id)), *order, state, _local(row.changed_at, now), _Line(Text(row.detail)))
+        table.add_row(Text(clean(row.task_id)), *order, state, _local(row.changed_at, now), _line(row.detail))
     return table
 
 
-def summary(progress: WatchProgress, duration: float) -> View:
+def summary(progress: WatchProgress, duration: float) -> views.View:
     """What is printed when the watch ends: how many tasks are in each state, and why tasks failed."""
     count = f"{progress}; watched for {seconds(duration)}"
     failed = list(islice(progress.failed.values(), MAX_LISTED))
@@ -125,7 +113,7 @@ def summary(progress: WatchProgress, duration: float) -> View:
     more = len(progress.failed) - len(rows)
     notes = (f"… and {more:,} more that failed; the same command with --json lists them all",) if more else ()
     names = ("task", *(("order",) if has_orders else ()), "state", "reason")
-    return result_output.Table(names=names, rows=rows, long=("reason",), notes=(*notes, count))
+    return views.Table(names=names, rows=rows, notes=(*notes, count))
 
 
 def _style(state: str) -> str:

@@ -3,24 +3,21 @@
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
-from typing import get_args
 
 from attrs import define, field
 
+from vidgen_async import Outcome
 from vidgen_async.cli.run_state import Stage
-from vidgen_async.cli.terminal.exit_codes import Exit
-from vidgen_async.cli.terminal.exit_reports import exit_code
+from vidgen_async.cli.terminal.exit_codes import Exit, exit_code
 from vidgen_async.cli.terminal.formatting import clean
 from vidgen_async.errors import TaskFailedError
-from vidgen_async.types.resources import ACTIVE_STATES, TerminalStatus, VideoTask
-from vidgen_async.types.serialization import kind_of
-from vidgen_async.watcher import Outcome, failure_text
+from vidgen_async.types import VideoTask, failure_text, kind_of
 
 NOT_POLLED = "not polled yet"
 #: The service may return any string as a state.
 MAX_STATE_LENGTH = 20
 _OTHERS = "other states"
-_SEQUENCE = (*get_args(TerminalStatus), *reversed(ACTIVE_STATES), _OTHERS, NOT_POLLED)
+_SEQUENCE = ("completed", "failed", "running", "queued", _OTHERS, NOT_POLLED)
 #: The sequence in which counts are shown.
 _RANKS = {state: rank for rank, state in enumerate(_SEQUENCE)}
 

@@ -29,8 +29,9 @@ MIGRATIONS: Sequence[Sequence[str]] = tuple(split_script(_SQL[name]) for name in
 VERSION = len(MIGRATIONS)
 
 
-def script(schema: str, *, user: str = "", version: int = 0) -> str:
-    """Return the SQL with which an administrator creates the tables, or upgrades those of that version.
+def postgres_schema(schema: str, *, user: str = "", version: int = 0) -> str:
+    """Return the SQL with which an administrator creates the tables of a journal in PostgreSQL, or upgrades those of
+    that version. psycopg is not needed.
 
     Args:
         schema: The PostgreSQL schema of the tables.
@@ -38,8 +39,10 @@ def script(schema: str, *, user: str = "", version: int = 0) -> str:
         version: The version of the tables that exist; 0 if there are none.
 
     Raises:
-        ConfigurationError: A name is not a valid identifier.
+        ConfigurationError: A name is not a valid identifier, or ``version`` is later than that of this release.
     """
+    if version > VERSION:
+        raise ConfigurationError(f"this release has schema version {VERSION}")
     name = quoted_schema(schema)
     statements = ["BEGIN"]
     if not version:

@@ -1,7 +1,6 @@
 """What can be said about a request before money is spent (section 2.4): by itself, and against a catalog entry."""
 
 from vidgen_async.service.validation.request_checks import (
-    MIN_IMAGES,
     field_of,
     make_request,
     problem_of_model,
@@ -13,7 +12,6 @@ from vidgen_async.service.validation.request_checks import (
 )
 
 __all__ = [
-    "MIN_IMAGES",
     "field_of",
     "make_request",
     "problem_of_model",

@@ -10,7 +10,7 @@ from attrs import evolve
 from yarl import URL
 
 from vidgen_async.errors import InvalidRequestError
-from vidgen_async.service.request_body import why_not_json
+from vidgen_async.service.endpoints import why_not_json
 from vidgen_async.service.validation.references import is_placeholder, problem_of_url
 from vidgen_async.service.validation.value_repr import show_value
 from vidgen_async.types.resources import RATIOS, Catalog, CatalogModel, VideoRequest
@@ -26,9 +26,6 @@ _ARGUMENTS = {
 }
 URL_LISTS = ("image_urls", "video_urls", "audio_urls")
 OBJECT_LISTS = ("reference_images", "reference_videos", "reference_audios")
-
-#: Images that a model cannot do without (2.4, rule 4). The catalog has no field for it.
-MIN_IMAGES = {"vendorh3": 1}
 
 #: How many models a message names, and with how many a misspelt one is compared.
 MOST_NAMED = 20
@@ -278,7 +275,7 @@ def _check_references(request: VideoRequest, model: CatalogModel) -> Iterator[st
         if limit is not None and 0 <= limit < number:
             takes = f"takes at most {limit} reference {kind}s" if limit else f"takes no reference {kind}s"
             yield f"{' + '.join(given)}: {number} given; {model.code} {takes}"
-    wanted = MIN_IMAGES.get(model.code, 0)
+    wanted = model.min_reference_images
     _, fields = _REFERENCES["image"]
     # What an attachment may hold is not documented: it could be the image.
     if not request.attachments and sum(_count(request, name) for name in fields) < wanted:

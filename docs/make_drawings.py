@@ -1,24 +1,27 @@
-"""Make the drawings of the documentation: python -m tests.docs.drawings.
+"""Make the drawings of the documentation: python -m docs.make_drawings.
 
-They fit a phone without being scaled down, and follow the reader's preference for light or dark. What the code knows is
-taken from the code: the layers of packages, the phases of a send, the outcomes of an attempt, and the schedule.
+They fit a phone without being scaled down, and follow the reader's preference
+for light or dark. What the code knows is taken from the code: the layers of
+packages, the phases of a send, the outcomes of an attempt, and the schedule.
 """
 
 import tomllib
 from collections.abc import Iterator
 from html import escape
 from itertools import accumulate, pairwise
+from pathlib import Path
 
-from tests.docs.documentation import ROOT
 from vidgen_async.types.http import Phase
 from vidgen_async.types.orders import AttemptOutcome, may_become
 from vidgen_async.watcher.schedule import Schedule
 
+ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs/_static"
 WIDTH = 380
 
 _STYLE = """
-text { font: 13px system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1f2328; }
+text { font: 13px system-ui, -apple-system, "Segoe UI", "DejaVu Sans", \
+sans-serif; fill: #1f2328; }
 .name { font-weight: 600; }
 .note { font-size: 12px; fill: #57606a; }
 .card { fill: #f6f8fa; stroke: #d0d7de; }
@@ -50,8 +53,9 @@ text { fill: #e6edf3; }
 
 #: The head of an arrow.
 _HEAD = (
-    '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" '
-    'orient="auto-start-reverse"><path class="head" d="M0 0L8 4L0 8z"/></marker></defs>'
+    '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" '
+    'markerWidth="8" markerHeight="8" orient="auto-start-reverse">'
+    '<path class="head" d="M0 0L8 4L0 8z"/></marker></defs>'
 )
 
 
@@ -63,8 +67,13 @@ class Drawing:
         self._parts: list[str] = []
         self.height = 0
 
-    def rect(self, kind: str, x: float, y: float, width: float, height: float) -> None:
-        self._parts.append(f'<rect class="{kind}" x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="5"/>')
+    def rect(
+        self, kind: str, x: float, y: float, width: float, height: float
+    ) -> None:
+        self._parts.append(
+            f'<rect class="{kind}" x="{x:g}" y="{y:g}" '
+            f'width="{width:g}" height="{height:g}" rx="5"/>'
+        )
         self.height = max(self.height, round(y + height) + 14)
 
     def text(
@@ -77,7 +86,10 @@ class Drawing:
         anchor: str = "middle",
     ) -> None:
         style = f' class="{kind}"' if kind else ""
-        self._parts.append(f'<text{style} x="{x:g}" y="{y:g}" text-anchor="{anchor}">{escape(text)}</text>')
+        self._parts.append(
+            f'<text{style} x="{x:g}" y="{y:g}" '
+            f'text-anchor="{anchor}">{escape(text)}</text>'
+        )
         self.height = max(self.height, round(y) + 14)
 
     def box(
@@ -96,21 +108,30 @@ class Drawing:
 
     def arrow(self, *points: tuple[float, float]) -> None:
         path = " ".join(f"{x:g},{y:g}" for x, y in points)
-        self._parts.append(f'<polyline class="line" points="{path}" marker-end="url(#head)"/>')
+        self._parts.append(
+            f'<polyline class="line" points="{path}" marker-end="url(#head)"/>'
+        )
 
     def path(self, kind: str, points: list[tuple[float, float]]) -> None:
         path = " ".join(f"{x:g},{y:g}" for x, y in points)
         self._parts.append(f'<polyline class="{kind}" points="{path}"/>')
 
     def render(self) -> str:
-        size = f'width="{WIDTH}" height="{self.height}" viewBox="0 0 {WIDTH} {self.height}"'
+        size = f'width="{WIDTH}" height="{self.height}"'
+        size += f' viewBox="0 0 {WIDTH} {self.height}"'
         return "\n".join(
             (
-                f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-labelledby="title">',
+                (
+                    f'<svg xmlns="http://www.w3.org/2000/svg" {size} '
+                    'role="img" aria-labelledby="title">'
+                ),
                 f'<title id="title">{escape(self._title)}</title>',
                 f"<style>{_STYLE}</style>",
                 _HEAD,
-                f'<rect class="card" x="0.5" y="0.5" width="{WIDTH - 1}" height="{self.height - 1}" rx="6"/>',
+                (
+                    f'<rect class="card" x="0.5" y="0.5" width="{WIDTH - 1}" '
+                    f'height="{self.height - 1}" rx="6"/>'
+                ),
                 *self._parts,
                 "</svg>\n",
             )
@@ -119,9 +140,17 @@ class Drawing:
 
 def draw_layers() -> Drawing:
     """The layers that import-linter checks."""
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    layers = [layer.split(" | ") for layer in contracts[0]["layers"] if layer != "__main__"]
-    drawing = Drawing("The packages in layers, from the entry points to the values")
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"][
+        "importlinter"
+    ]["contracts"]
+    layers = [
+        layer.split(" | ")
+        for layer in contracts[0]["layers"]
+        if layer != "__main__"
+    ]
+    drawing = Drawing(
+        "The packages in layers, from the entry points to the values"
+    )
     for row, packages in enumerate(layers):
         width = (WIDTH - 24 - 6 * (len(packages) - 1)) / len(packages)
         for column, package in enumerate(packages):
@@ -146,7 +175,10 @@ def draw_layers() -> Drawing:
 
 def draw_create() -> Drawing:
     """The path of a create, in the sequence of time."""
-    drawing = Drawing("A create: the order is stored before the connection, the attempt before the first byte")
+    drawing = Drawing(
+        "A create: the order is stored before the connection, "
+        "the attempt before the first byte"
+    )
     lanes = {
         "caller": 36,
         "worker": 112,
@@ -199,12 +231,16 @@ def draw_create() -> Drawing:
         for number, (start, end, text) in enumerate(messages):
             at = y + 48 + 32 * number
             drawing.arrow((lanes[start], at), (lanes[end], at))
-            drawing.text((lanes[start] + lanes[end]) / 2, at - 5, text, kind="note")
+            drawing.text(
+                (lanes[start] + lanes[end]) / 2, at - 5, text, kind="note"
+            )
         y += height + 4
     return drawing
 
 
-def draw_chain(title: str, boxes: list[tuple[str, ...]], loops: list[tuple[int, int]]) -> Drawing:
+def draw_chain(
+    title: str, boxes: list[tuple[str, ...]], loops: list[tuple[int, int]]
+) -> Drawing:
     """Boxes one below the other. A loop goes from one box back to another."""
     drawing = Drawing(title)
     y, middles = 12.0, []
@@ -268,9 +304,8 @@ def draw_poll() -> Drawing:
                 "wait, watch, as_completed, rewatch",
                 "each is a listener: watcher/listeners.py",
             ),
-            ("watcher/watcher.py", "one for each client"),
             (
-                "watcher/task_table.py",
+                "watcher/watcher.py",
                 "a row for each task, however many listen",
             ),
             ("watcher/schedule.py", "which row is due next, and when"),
@@ -281,14 +316,15 @@ def draw_poll() -> Drawing:
             ("the service", "one GET, which is not retried"),
             ("watcher/poll_rules.py", "whether a failure ends the wait"),
         ],
-        [(6, 3)],
+        [(5, 2)],
     )
 
 
 def draw_download() -> Drawing:
     """The path of a download."""
     return draw_chain(
-        "A download: redirects without the key, resumed transfers, and one atomic replacement",
+        "A download: redirects without the key, resumed transfers, "
+        "and one atomic replacement",
         [
             ("client/videos.py", "download, or generate(to=…)"),
             ("media/download.py", "checks the target before any request"),
@@ -307,7 +343,9 @@ def draw_download() -> Drawing:
 
 def draw_recording() -> Drawing:
     """A recording, and its replay."""
-    drawing = Drawing("A recording wraps the transport; a replay takes its place")
+    drawing = Drawing(
+        "A recording wraps the transport; a replay takes its place"
+    )
     drawing.text(100, 22, "recording", kind="name")
     drawing.text(284, 22, "replay", kind="name")
     left = [
@@ -348,7 +386,8 @@ def draw_recording() -> Drawing:
 def draw_phases() -> Drawing:
     """The phases of a send, and what is known in each."""
     drawing = Drawing(
-        "The phases of a create: not sent until connection.send() is called, maybe sent from then on, then answered"
+        "The phases of a create: not sent until connection.send() is called, "
+        "maybe sent from then on, then answered"
     )
     phases = list(Phase)
     # Where each begins, and the end of the last: as wide as their names.
@@ -372,7 +411,10 @@ def draw_phases() -> Drawing:
 
 def draw_attempt() -> Drawing:
     """How the outcome of an attempt may change."""
-    drawing = Drawing("The outcomes of an attempt: sending, then perhaps uncertain, then a final one")
+    drawing = Drawing(
+        "The outcomes of an attempt: sending, then perhaps uncertain, "
+        "then a final one"
+    )
     places = {
         AttemptOutcome.SENDING: (12, 60, "doubt"),
         AttemptOutcome.UNCERTAIN: (110, 156, "doubt"),
@@ -383,10 +425,15 @@ def draw_attempt() -> Drawing:
     for outcome, (x, y, kind) in places.items():
         drawing.rect("box", x, y, 106, 26)
         drawing.rect(kind, x + 1, y + 1, 104, 24)
-        drawing.text(x + 53, y + 18, outcome.value.replace("_", " "), kind="name")
+        drawing.text(
+            x + 53, y + 18, outcome.value.replace("_", " "), kind="name"
+        )
         if may_become(AttemptOutcome.UNCERTAIN, outcome):
             drawing.arrow((216, 169), (368, 169), (368, y + 13), (352, y + 13))
-        if may_become(AttemptOutcome.SENDING, outcome) and outcome is not AttemptOutcome.UNCERTAIN:
+        if (
+            may_become(AttemptOutcome.SENDING, outcome)
+            and outcome is not AttemptOutcome.UNCERTAIN
+        ):
             drawing.arrow((118, 73), (x, y + 13))
     if may_become(AttemptOutcome.SENDING, AttemptOutcome.UNCERTAIN):
         drawing.arrow((65, 86), (65, 169), (110, 169))
@@ -394,9 +441,10 @@ def draw_attempt() -> Drawing:
 
 
 def draw_schedule() -> Drawing:
-    """Polls per second of the real schedule: a start, a process that is stopped, a 429."""
+    """Polls per second: a start, a process that is stopped, a 429."""
     drawing = Drawing(
-        "Polls per second of 6,000 tasks: a start, 10 s in which the process stood still, a pause of 30 s"
+        "Polls per second of 6,000 tasks: a start, 10 s in which the process "
+        "stood still, a pause of 30 s"
     )
     seconds, step = 420, 4
     counts = [0] * (seconds // step)
@@ -452,7 +500,7 @@ def simulate_polls(
             now = stopped[1]
         if now >= paused[0] and not is_paused:
             is_paused = schedule.pause(now, paused[1])
-        while (task_or_none := schedule.take(now, tasks)) is not None:
+        while (task_or_none := schedule.take(now)) is not None:
             yield now
             schedule.reschedule(task_or_none, now)
         wake = schedule.wake_at()

@@ -1,0 +1,302 @@
+"""One run of a command: its client, and what the commands do with orders and tasks."""
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack, ExitStack, aclosing, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+
+from vidgen_async import Client, Order, Outcome, Receipt, RequestCheck, VideoTask
+from vidgen_async.cli.request_options import RequestOptions, choose_model, invalid
+from vidgen_async.cli.run_state import RunState, Stage
+from vidgen_async.cli.service_connection import OwnJournal, describe_settings, open_client, open_journal
+from vidgen_async.cli.settings import Access, Settings
+from vidgen_async.cli.targets import Target
+from vidgen_async.cli.terminal.file_copy import copy_to_stdout
+from vidgen_async.cli.terminal.formatting import moment, seconds, show_value, size
+from vidgen_async.cli.terminal.json_documents import model_of, task_document
+from vidgen_async.cli.terminal.standard_streams import drop_lost_output
+from vidgen_async.cli.terminal.status_display import Screen, make_screen
+from vidgen_async.errors import (
+    AuthenticationError,
+    ConnectError,
+    DownloadError,
+    OrderStateError,
+    ServiceError,
+    TransportError,
+    VidgenError,
+)
+from vidgen_async.journal import MemoryJournal, OrderState
+from vidgen_async.types import CatalogModel, TaskLike
+
+if TYPE_CHECKING:
+    from vidgen_async.types import OnUpdate
+
+#: An empty list names at most this many accounts that have orders.
+MAX_ACCOUNTS = 3
+
+
+@define(eq=False)
+class Run:
+    """One run of a command, and the operations that commands share."""
+
+    settings: Settings
+    screen: Screen
+    state: RunState
+    exits: AsyncExitStack = field(factory=AsyncExitStack)
+    """Closes the client when the command has ended."""
+    started_at: float = field(factory=time.monotonic)
+    client: Client = field(init=False)
+    journal: OwnJournal = field(init=False)
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Run":
+        """A run with these settings that has not begun."""
+        screen = make_screen(is_debug=settings.is_debug, is_json=settings.is_json)
+        state = RunState(connection=settings.connection, options=settings.options, is_sandbox=settings.is_sandbox)
+        return cls(settings, screen, state)
+
+    async def connect(
+        self,
+        access: Access = Access.NONE,
+        *,
+        needs_key: bool = True,
+        only_prints: bool = False,
+        on_update: "OnUpdate | None" = None,
+    ) -> Client:
+        """Open the client of the command. One that only uses the journal needs no key.
+
+        If the command ``only_prints``, it fails if stdout cannot be written; any other continues, and its result
+        counts.
+        """
+        if not only_prints:
+            drop_lost_output()
+        settings = self.settings
+        opening = open_client(settings, access, self.screen.warn, needs_key=needs_key, on_update=on_update)
+        opened = await self.exits.enter_async_context(opening)
+        self.client, self.journal, self.state.is_durable = opened.client, opened.journal, opened.journal.durable
+        if settings.is_sandbox:
+            notice = "running a sandbox on this machine: no key is used and nothing is charged"
+            self.screen.print_fact("sandbox", notice)
+            return self.client
+        url = self.client.base_url
+        self.state.host, self.state.host_settings = str(url.host), describe_settings(settings, url)
+        if opened.place:
+            place = f"in the journal {opened.place} for account {settings.account!r} at {url.origin()}"
+            self.state.journal_place = place
+        return self.client
+
+    def open_journal(self, access: Access) -> OwnJournal:
+        """Return another journal than that of the client, which only reads tasks."""
+        return open_journal(self.settings.journal, access)[0]
+
+    async def get_order(self, order_id: str) -> Order:
+        """Return the stored order that this run is about; OrderStateError names the journal that does not have it."""
+        self.state.stage, self.state.order_id = Stage.JOURNAL, order_id
+        order = await self.client.orders.find(order_id)
+        if order is None:
+            message = f"there is no order {order_id!r} {self.state.journal_place}; the service may still have it"
+            raise OrderStateError(message, order_id=order_id)
+        return order
+
+    async def load_order(self, order_id: str) -> Order:
+        """Return the stored order that this run is about; from now on a report includes what is known of it."""
+        order = await self.get_order(order_id)
+        self.state.load_order(order)
+        return order
+
+    async def create(self, request_options: RequestOptions, *, validate: bool) -> Receipt:
+        """Upload and create. The order id is shown before the order is sent. Nothing is uploaded again for a stored
+        order."""
+        order_id = str(self.state.order_id)
+        known = await self.client.orders.find(order_id)
+        model = await self.get_model(request_options, known)
+        self.screen.print_fact("model", model)
+        if validate and (known is None or known.state.is_sendable):
+            self._accept(await self.check(request_options, model))
+        self.screen.print_fact("order", order_id)
+        self.state.stage = Stage.CREATE
+        if known is not None:
+            self.state.attempts, self.state.is_abandoned = known.attempts, known.state is OrderState.ABANDONED
+        elif request_options.files:
+            self.state.stage = Stage.UPLOAD
+            self.screen.start_step(f"uploading {', '.join(request_options.files)}")
+
+        def show_stage(stage: str, _: float | None) -> None:
+            if stage == "order":
+                self.state.begin_create(creating)
+                self.screen.start_step(_step_text(known, "sending the order"))
+
+        create = self.client.videos.create(
+            request_options.request(model),
+            local_images=request_options.files,
+            order_id=order_id,
+            on_progress=show_stage,
+            validate=validate,
+        )
+        creating = asyncio.get_running_loop().create_task(create, name="create")
+        return await self._await_receipt(creating, known)
+
+    async def get_model(self, request_options: RequestOptions, known: Order | None = None) -> str:
+        """Return the model of the request; if none is given, that of the stored order, or the one that fits."""
+        if request_options.model is not None:
+            return request_options.model
+        if known is not None:
+            return model_of(known)
+        self.state.stage = Stage.CATALOG
+        self.screen.start_step("reading the catalog")
+        catalog = await self.client.models.list()
+        self.state.stage = Stage.CHECK
+        return choose_model(catalog, request_options, is_free=self.state.is_sandbox)
+
+    async def check(self, request_options: RequestOptions, model: str) -> RequestCheck:
+        """Check the request and its files; nothing is uploaded."""
+        self.state.stage = Stage.CATALOG
+        return await self.client.videos.check(request_options.request(model), local_images=request_options.files)
+
+    def _accept(self, result: RequestCheck) -> None:
+        """Raise an error if the request would fail, and show its price."""
+        if isinstance(result.catalog_error, AuthenticationError):
+            raise result.catalog_error
+        if result.catalog_error is None:
+            self.state.stage = Stage.CHECK
+        else:
+            reason = result.catalog_error.summary
+            self.screen.warn(f"could not fetch the catalog; the request is not validated against it: {reason}")
+        if result.problems:
+            raise invalid("the request was not sent", result.problems)
+        self._show_price(result.model)
+
+    def _show_price(self, model: CatalogModel | None) -> None:
+        """Show the price that the catalog states, before anything is ordered. Its fields are not documented (2.1): all
+        undocumented fields with a number are shown as received, and no total is computed."""
+        if model is None:
+            return
+        texts = {name: show_value(value) for name, value in model.extra.items()}
+        found = {name: text for name, text in texts.items() if any(char.isdigit() for char in text)}
+        text = ", ".join(f"{name} {text}" for name, text in found.items())
+        self.screen.print_fact("price", text or "the catalog states none", {name: model.extra[name] for name in found})
+
+    async def resume(self, order_id: str, *, validate: bool = True) -> Receipt:
+        """Return the order's receipt; the order is sent if it is proven that the service created nothing for it."""
+        order = await self.load_order(order_id)
+        if validate and order.state.is_sendable:
+            with suppress(VidgenError):  # the resumed create fails with it
+                self._show_price((await self.client.models.list()).find(model_of(order)))
+        self.screen.print_fact("order", order.order_id)
+        resume = self.client.orders.resume(order.order_id, validate=validate)
+        return await self.send(resume, _step_text(order, "resuming the order"), order)
+
+    async def send(self, create: Coroutine[Any, Any, Receipt], step: str, known: Order | None = None) -> Receipt:
+        """Return the receipt of a stored order that is sent if need be."""
+        self.screen.start_step(step)
+        creating = asyncio.get_running_loop().create_task(create, name="create")
+        self.state.begin_create(creating)
+        return await self._await_receipt(creating, known)
+
+    async def _await_receipt(self, creating: "asyncio.Task[Receipt]", known: Order | None) -> Receipt:
+        # Shielded: an interrupted run still reports the outcome of the order.
+        try:
+            receipt = await asyncio.shield(creating)
+        except asyncio.CancelledError:
+            if self.state.stage is Stage.UPLOAD:  # there is no order yet
+                creating.cancel()
+                await asyncio.wait({creating})
+                raise
+            with suppress(VidgenError):  # the report says until when it counts as being sent
+                order = await self.client.orders.find(str(self.state.order_id))
+                self.state.attempts = () if order is None else order.attempts
+            raise
+        self.state.settle_create()
+        if known is not None and known.receipt is not None:
+            self.screen.start_step(f"order {known.order_id} was already accepted; it is not sent again")
+        self.screen.print_fact("task", receipt.task_id)
+        return receipt
+
+    async def describe_other_accounts(self) -> str:
+        """For an empty list of this account: which others have orders in the journal, here or at another service, up to
+        a few."""
+        journal = self.journal
+        found = [] if isinstance(journal, MemoryJournal) else await journal.accounts(MAX_ACCOUNTS + 2)
+        listed = (str(self.client.base_url.origin()), self.settings.account)
+        texts = [f"account {name!r} at {service}" for service, name in found if (service, name) != listed]
+        more = ["others"] if len(texts) > MAX_ACCOUNTS else []
+        return ", ".join([*texts[:MAX_ACCOUNTS], *more])
+
+    async def check_reachable(self, task_id: str) -> None:
+        """Raise ConnectError if the service cannot be reached, and the run is impatient."""
+        if not self.settings.is_impatient:
+            return
+        try:
+            await self.client.videos.get(task_id)
+        except (ServiceError, TransportError) as error:
+            if isinstance(error, ConnectError):  # any other failure is reported by the wait
+                raise
+
+    async def wait(self, task: TaskLike) -> VideoTask:
+        """Wait for the task, and show its states; TaskFailedError if it failed."""
+        self.state.stage = Stage.WAIT
+        self.screen.start_step(f"waiting for the task, polling every {self.client.watcher.stats.interval_now:g} s")
+        async with aclosing(self.client.videos.watch(task, timeout=self.settings.timeout)) as changes:
+            async for seen in changes:
+                self.state.status = seen.status
+                self.screen.show_state(seen.status or "no state")
+        return Outcome.of(seen).unwrap()
+
+    async def save(self, task: VideoTask, target: Target, *, accept_unverified: bool = False) -> None:
+        """Download the video of a completed task; TaskFailedError for one that failed."""
+        if task.status == "failed":
+            Outcome.of(task).unwrap()
+        self.state.stage = Stage.DOWNLOAD
+        target.check_free()
+        self.screen.start_step(f"downloading to {'stdout' if target.is_stdout else target.path}")
+        with ExitStack() as stack:
+            path = target.path
+            if target.is_stdout:  # which gets only a complete video
+                path = Path(stack.enter_context(TemporaryDirectory(prefix="vidgen-")), "video.mp4")
+            await self.client.videos.download(
+                task, path, on_progress=self.screen.show_received, accept_unverified=accept_unverified
+            )
+            length = path.stat().st_size
+            if target.is_stdout:
+                await self._write_to_stdout(path, length)
+        document = {**self.document(task), "path": str(target.path), "bytes": length}
+        facts = f"({size(length)}, {seconds(time.monotonic() - self.started_at)}, {self.points(task)})"
+        if target.is_stdout:
+            self.screen.close()
+            self.screen.print_fact("video", f"written to stdout {facts}", document)
+        else:
+            self.screen.show(f"saved {target.path} {facts}", document)
+
+    async def _write_to_stdout(self, path: Path, length: int) -> None:
+        try:
+            await copy_to_stdout(path)
+        except OSError as error:
+            why = "its reader closed it" if isinstance(error, BrokenPipeError) else error.strerror or error
+            message = f"the video ({size(length)}) was not completely written to stdout: {why}"
+            raise DownloadError(message, task_id=str(self.state.task_id or "")) from error
+
+    def points(self, task: VideoTask) -> str:
+        """The cost of the task as text."""
+        if task.points is None:
+            return "cost unknown"
+        if self.state.is_sandbox:
+            return f"{task.points} sandbox points, nothing is charged"
+        return f"{task.points} points"
+
+    def document(self, task: VideoTask) -> dict[str, Any]:
+        """The task as JSON, with its order."""
+        return {"order_id": self.state.order_id, **task_document(task)}
+
+
+def _step_text(order: Order | None, otherwise: str) -> str:
+    """The step that the state of the order leads to; ``otherwise`` for one that is sent."""
+    if order is None:
+        return otherwise
+    if order.state is OrderState.SENDING and (until := order.sending_until) is not None:
+        return f"an earlier run was sending the order; waiting for its outcome until {moment(until)} at the latest"
+    return otherwise if order.state.is_sendable else "resuming the order"

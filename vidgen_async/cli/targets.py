@@ -1,0 +1,70 @@
+"""Where a video is saved: the file, the directory or stdout that ``-o`` names."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import evolve, frozen
+
+from vidgen_async.errors import DownloadError
+
+if TYPE_CHECKING:
+    from vidgen_async import Client
+
+
+@frozen(kw_only=True)
+class Target:
+    """Where the video is saved. An existing file is replaced only if ``may_replace``."""
+
+    path: Path
+    may_replace: bool = False
+    is_folder: bool = False
+    """The video gets the name of its task in the directory ``path``: see :meth:`of_task`."""
+
+    @classmethod
+    def named(cls, output: str, *, may_replace: bool) -> "Target":
+        """The target of ``-o``. It is a directory if it exists as one, or if the name ends with a slash: such a one is
+        created, but none above it."""
+        try:
+            is_new = output.endswith(("/", os.sep))
+            is_folder = is_new or os.path.isdir(output)  # noqa: PTH112 - False for a name that is too long
+            if is_new:
+                Path(output).mkdir(exist_ok=True)
+        except OSError as error:
+            message = f"cannot create the directory {output}: {error.strerror or error}"
+            raise DownloadError(message) from error
+        return cls(path=Path(output), may_replace=may_replace, is_folder=is_folder)
+
+    def of_task(self, client: "Client", task_id: str) -> "Target":
+        """The file for the video of this task."""
+        if not self.is_folder:
+            return self
+        return evolve(self, path=self.path / client.videos.file_name(task_id), is_folder=False)
+
+    @property
+    def is_stdout(self) -> bool:
+        """Whether the video is written to stdout."""
+        return str(self.path) == "-"
+
+    async def check(self, client: "Client") -> None:
+        """Raise DownloadError if no video can or may be saved there."""
+        if not self.is_folder:
+            self.check_free()
+        if not self.is_stdout:
+            await client.videos.check_target(self.path / "video.mp4" if self.is_folder else self.path)
+
+    def check_free(self) -> None:
+        """Raise DownloadError if an existing file would be replaced, or a video be written to a terminal."""
+        if self.is_stdout:
+            if sys.stdout.isatty() and not self.may_replace:
+                raise DownloadError(
+                    "a video is not written to a terminal: redirect stdout, or name a file; --force writes it anyway"
+                )
+            return
+        try:
+            is_file = self.path.is_file()
+        except OSError as error:  # usually a name that is too long
+            raise DownloadError(f"cannot save the video as {self.path}: {error.strerror or error}") from error
+        if is_file and not self.may_replace:
+            raise DownloadError(f"the file {self.path} already exists; --force replaces it")

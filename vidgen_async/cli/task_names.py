@@ -1,0 +1,95 @@
+"""The tasks that a command names, by their own ids or by those of their orders."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from vidgen_async.cli.run_state import Stage
+from vidgen_async.cli.settings import Access
+from vidgen_async.cli.terminal.exit_codes import NoTaskError
+from vidgen_async.errors import (
+    BadRequestError,
+    ConfigurationError,
+    InvalidRequestError,
+    JournalError,
+    NotFoundError,
+    UncertainCreateError,
+)
+from vidgen_async.types import Order, OrderRef, OrderState
+
+if TYPE_CHECKING:
+    from vidgen_async.cli.run import Run
+
+
+async def find_tasks(run: "Run", names: Sequence[str]) -> dict[str, str | None]:
+    """Return the ids of tasks, with those of their orders where these are named. A name is the id of either.
+
+    Raises:
+        InvalidRequestError: A name is that of an order and of a task.
+        NoTaskError, UncertainCreateError: The order has no task.
+    """
+    stage, run.state.stage = run.state.stage, Stage.JOURNAL
+    orders = await _find_orders(run, names)
+    tasks: dict[str, str | None] = {}
+    for name in names:
+        order = orders.get(name)
+        tasks[name if order is None else await _task_of(run, order)] = None if order is None else name
+    run.state.stage = stage
+    return tasks
+
+
+async def find_task(run: "Run", name: str) -> str:
+    """Return the id of the one task that this run is about, as :func:`find_tasks` does."""
+    ((task_id, run.state.order_id),) = (await find_tasks(run, [name])).items()
+    if run.state.order_id is not None:
+        run.screen.print_fact("task", task_id)
+    run.state.task_id = task_id
+    return task_id
+
+
+async def _find_orders(run: "Run", names: Sequence[str]) -> dict[str, Order]:
+    """Return the orders in the journal that have one of these ids. A journal that cannot be read is an error only
+    if --journal names it: tasks are read without one."""
+    service, settings = str(run.client.base_url.origin()), run.settings
+    try:
+        journal = run.open_journal(Access.EXISTING if settings.journal else Access.LOOKUP)
+        try:
+            now = datetime.now(UTC)
+            refs = [OrderRef(service=service, account=settings.account, order_id=name) for name in names]
+            found = [await journal.get(ref, now) for ref in refs if ref.order_id.isprintable()]
+        finally:
+            await journal.aclose()
+    except (ConfigurationError, JournalError) as error:
+        if settings.journal:
+            raise
+        run.screen.warn(f"no order ids are looked up, only task ids: {error.summary}")
+        return {}
+    return {order.order_id: order for order in found if order is not None}
+
+
+async def _task_of(run: "Run", order: Order) -> str:
+    order_id, receipt = order.order_id, order.receipt
+    if receipt is None:
+        run.state.load_order(order)
+        run.state.order_id, run.state.is_durable = order_id, True
+        if order.state in (OrderState.UNCERTAIN, OrderState.ABANDONED):
+            message = f"it is unknown whether the service accepted order {order_id!r}, which is {order.state}"
+            key, attempts = order.idempotency_key, order.attempts
+            raise UncertainCreateError(message, order_id=order_id, idempotency_key=key, attempts=attempts)
+        message = f"order {order_id!r} cannot be used in place of its task: it is {order.state}"
+        raise NoTaskError(message, order_id=order_id, state=order.state)
+    if order_id != receipt.task_id and await _is_task(run, order_id):
+        message = (
+            f"{order_id!r} is an order in the journal, with the task {receipt.task_id!r}, and also a task of the "
+            f"service: use {receipt.task_id!r} for the task of the order; add --journal memory: for the other one"
+        )
+        raise InvalidRequestError(message, problems=[message])
+    return receipt.task_id
+
+
+async def _is_task(run: "Run", task_id: str) -> bool:
+    try:
+        await run.client.videos.get(task_id)
+    except (NotFoundError, BadRequestError, InvalidRequestError):
+        return False
+    return True
