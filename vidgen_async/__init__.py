@@ -9,6 +9,7 @@ if _typing.TYPE_CHECKING:
     from vidgen_async.client import Client
     from vidgen_async.errors import (
         AuthenticationError,
+        BudgetExceededError,
         ClientStateError,
         ConfigurationError,
         CreateError,
@@ -32,6 +33,7 @@ if _typing.TYPE_CHECKING:
         WaitTimeoutError,
     )
     from vidgen_async.service.catalog import RequestCheck
+    from vidgen_async.types.budgets import Budget
     from vidgen_async.types.http import Timeouts
     from vidgen_async.types.limits import Pacing
     from vidgen_async.types.orders import Order
@@ -52,6 +54,8 @@ __version__ = "0.2.0.dev0"
 __all__ = [
     "Account",
     "AuthenticationError",
+    "Budget",
+    "BudgetExceededError",
     "Catalog",
     "CatalogModel",
     "Client",
@@ -91,6 +95,7 @@ __all__ = [
 #: The modules of the names above; the errors are all in one.
 _HOMES = {
     "Account": "types.resources",
+    "Budget": "types.budgets",
     "Catalog": "types.resources",
     "CatalogModel": "types.resources",
     "Client": "client",

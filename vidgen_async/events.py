@@ -77,6 +77,9 @@ class Event(StrEnum):
     REQUEST_ENDED = "request.ended"
     """DEBUG: a request has its status line, or failed. ``op``, ``method``, ``path``, ``status``, ``milliseconds``,
     ``request_id``, ``attempt``, ``error``. Reported only where DEBUG is enabled."""
+    BUDGET_UNDERESTIMATED = "budget.underestimated"
+    """ERROR: a task cost more points than the budget's price has estimated, so that the client sends no further order.
+    ``excess``"""
     DOWNLOAD_RETRIED = "download.retried"
     """INFO: an interrupted download is resumed. ``task_id``, ``seconds``, ``error``"""
     DOWNLOAD_ENDED = "download.ended"

@@ -13,8 +13,10 @@ from vidgen_async.client.environment_log import follow_environment
 from vidgen_async.client.resources import AccountInfo, Files, Models
 from vidgen_async.client.settings import (
     check_arguments,
+    check_journal,
     checked_app_info,
     checked_base_url,
+    checked_budgets,
     checked_headers,
     checked_keys,
     checked_name,
@@ -34,6 +36,7 @@ from vidgen_async.orders import KEY_LIFETIME, Orders, Shared
 from vidgen_async.transports.base import Transport, checked_transport
 from vidgen_async.transports.direct.proxies import is_on_this_machine
 from vidgen_async.transports.fake import FakeTransport
+from vidgen_async.types.budgets import Budget
 from vidgen_async.types.http import KeyFunction, Timeouts, make_headers
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.resources import TerminalStatus
@@ -92,6 +95,8 @@ class Client:
         default_headers: Sent with every request to the service itself, never to another origin, nor with its signed
             links. Their values are treated as secrets. Headers that the SDK sets are refused.
         app_info: The name and the version of your program, ``("shop", "2.1")``, for the User-Agent header.
+        budget: The points that the creates of the account may cost, in all processes that share the journal (default:
+            VIDGEN_BUDGET, such as ``500/24h``, with the price VIDGEN_PRICE).
 
     Raises:
         ConfigurationError: Names the argument or variable that is wrong, and why.
@@ -122,6 +127,7 @@ class Client:
         key_lifetime: float = KEY_LIFETIME,
         default_headers: Mapping[str, str] | None = None,
         app_info: tuple[str, str] | None = None,
+        budget: Budget | None = None,
     ) -> None:
         follow_environment()
         check_arguments(pacing=pacing, clock=clock, journal=journal, on_update=on_update, trust_env=trust_env)
@@ -134,6 +140,7 @@ class Client:
             poll_interval=_checked_interval(poll_interval, base),
             retry_for=checked_retry_for("retry_reads_for", retry_reads_for),
             account=checked_name("account", account),
+            budgets=checked_budgets(budget),
         )
         program = checked_app_info(app_info)
         if transport is not None and proxy is not None:
@@ -162,6 +169,7 @@ class Client:
             and not (transport.is_replay or transport.is_recording)
             and not is_on_this_machine(base),
         )
+        check_journal(shared.journal, options.budgets)
         view = View(shared, options)
         self._watcher = Watcher(
             view.poll,
@@ -193,6 +201,7 @@ class Client:
         timeouts: Timeouts | None = None,
         poll_interval: float | None = None,
         retry_for: float | None = None,
+        budget: Budget | None = None,
     ) -> Self:
         """A view of this client with other options: for a call, or for a customer with an API key of their own.
 
@@ -209,6 +218,7 @@ class Client:
             timeouts: For its requests.
             poll_interval: Seconds. Where several waits share the polls of a task, the shortest counts.
             retry_for: Seconds for which a failing read is retried.
+            budget: Applies in addition to the one of the client.
 
         Raises:
             ConfigurationError: Names the argument that is wrong, and why.
@@ -234,7 +244,9 @@ class Client:
             ),
             retry_for=old.retry_for if retry_for is None else checked_retry_for("retry_for", retry_for),
             account=old.account if account is None else checked_name("account", account),
+            budgets=old.budgets if budget is None else (*old.budgets, *checked_budgets(budget)),
         )
+        check_journal(self._view.shared.journal, options.budgets)
         view: Self = object.__new__(type(self))
         vars(view).update(vars(self), _is_view=True)  # what a subclass has, too
         view._use(View(self._view.shared, options, self._view))
@@ -272,7 +284,7 @@ class Client:
             raise NotImplementedError  # a block that was not entered has no end
 
     async def __aenter__(self) -> Self:
-        """Check the journal, where one is named. Nothing is written, and nothing else is opened.
+        """Check the journal, where one is named, and with a budget its sums. Nothing else is written or opened.
 
         Raises:
             JournalError: It cannot be used: its directory does not exist, the server cannot be reached, …
@@ -281,6 +293,7 @@ class Client:
         if not self._is_view:
             try:
                 await self._view.shared.journal.check()
+                await self.orders.prepare_budget()
             except BaseException:
                 await self.aclose()  # a block that is not entered is not left
                 raise

@@ -14,10 +14,12 @@ from yarl import URL
 
 import vidgen_async
 from vidgen_async.errors import ConfigurationError
+from vidgen_async.journal.base import Journal, SpendingJournal
 from vidgen_async.redaction.messages import hide_secrets
 from vidgen_async.service.api_keys import KeyRing
 from vidgen_async.transports.direct.proxies import EnvironmentProxies, can_exist, is_on_this_machine, proxy_url
 from vidgen_async.transports.direct.transport import DirectTransport
+from vidgen_async.types.budgets import Budget
 from vidgen_async.types.http import Headers, KeyFunction, Timeouts, make_headers
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.resources import KNOWN_STATES, TERMINAL_STATES, TerminalStatus
@@ -342,3 +344,33 @@ def make_transport(
             stacklevel=3,
         )
     return DirectTransport(proxy=named, trust_env=trust_env, max_connections=max_connections)
+
+
+def checked_budgets(given: Budget | None) -> tuple[Budget, ...]:
+    """The budget, or that of the environment; nothing without one."""
+    text, price = os.environ.get("VIDGEN_BUDGET"), os.environ.get("VIDGEN_PRICE")
+    if given is None and text:
+        if not price:
+            message = "VIDGEN_BUDGET needs VIDGEN_PRICE: the name of the number in the catalog that is a model's price"
+            raise ConfigurationError(message)
+        try:
+            given = Budget.parse(text, price=price)
+        except ValueError as error:
+            message = f"VIDGEN_BUDGET: {error}"
+            raise ConfigurationError(message) from None
+    if given is None:
+        return ()
+    if not isinstance(given, Budget):
+        raise ConfigurationError(f"budget must be a Budget(points=…, price=…), not {type(given).__name__}")
+    if (problem := given.find_problem()) is not None:
+        raise ConfigurationError(problem)
+    return (given,)
+
+
+def check_journal(journal: Journal, budgets: tuple[Budget, ...]) -> None:
+    """Raise ConfigurationError if the journal cannot enforce the budgets."""
+    if budgets and not isinstance(journal, SpendingJournal):
+        raise ConfigurationError(
+            f"the journal {type(journal).__name__} cannot enforce a budget; it lacks operations of "
+            "vidgen_async.journal.SpendingJournal"
+        )

@@ -71,6 +71,7 @@ class Videos:
         on_receipt: OnReceipt | None = None,
         on_progress: OnStage | None = None,
         validate: bool = True,
+        wait_for_sender: float | None = None,
         **fields: Unpack[RequestFields],
     ) -> Receipt:
         """Create a task, once (4.4). Cancelling the caller stops nothing: call again with the same order id for the
@@ -86,8 +87,12 @@ class Videos:
             on_receipt: Called (and awaited) with the receipt as soon as there is one, also if the caller was cancelled.
             on_progress: As for :meth:`generate`, for the stages ``upload`` and ``order``.
             validate: Check the request as :meth:`check` does before anything is sent; False leaves that to the service.
+            wait_for_sender: Seconds for which this call waits for the outcome, which another process may be sending, or
+                for a slot of the submission limit, or an upload. None: for as long as it takes.
 
         Raises:
+            BudgetExceededError: The budget does not allow it. A NotSentError.
+            StillSendingError: It had no outcome within ``wait_for_sender`` seconds. It is carried out nevertheless.
             NotSentError: Proven: no byte was sent. Its ``__cause__`` is an AuthenticationError if the catalog was
                 refused with 401: the create would be, too.
             RejectedError: The service refused. Also an InsufficientCreditsError, RateLimitError, …
@@ -120,6 +125,7 @@ class Videos:
             on_order=None if progress is None else partial(progress, "order", None),
             validate=validate,
             images=images,
+            wait_for_sender=wait_for_sender,
         )
 
     async def check(

@@ -11,11 +11,13 @@ from vidgen_async.client.settings import PollTimeouts
 from vidgen_async.errors import ClientStateError
 from vidgen_async.orders import Orders, Sender, Shared
 from vidgen_async.orders.balances import Balances
+from vidgen_async.orders.budgets import Budgets
 from vidgen_async.service.api_keys import KeyRing
 from vidgen_async.service.catalog import LiveCatalog
 from vidgen_async.service.codec import read_account, read_poll, read_task
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads
+from vidgen_async.types.budgets import Budget
 from vidgen_async.types.http import Headers, Timeouts
 from vidgen_async.types.resources import TerminalStatus, VideoTask
 from vidgen_async.watcher.polling import Polling
@@ -64,6 +66,8 @@ class Options:
     poll_interval: float
     retry_for: float
     account: str
+    budgets: tuple[Budget, ...] = ()
+    """Those of the client, and of the views that it was made of."""
 
 
 @frozen
@@ -130,12 +134,14 @@ class View:
             read_balance = None if is_on_cassette else partial(reads.once, endpoints.get_account(), read_account)
             self.balances = Balances(read_balance, shared.clock, shared.settlement)
             self.live_catalog = LiveCatalog(reads, endpoints, shared.clock)
+        self.budgets = Budgets(options.budgets, shared.journal, shared.charges, self.live_catalog.find)
         self.orders = Orders(
             shared,
-            Sender(shared, endpoints, self.balances, partial(_get_task, reads.once, endpoints)),
+            Sender(shared, endpoints, self.balances, partial(_get_task, reads.once, endpoints), self.budgets),
             account=options.account,
             get_task=partial(_get_task, reads.retry, endpoints),
             check=self.live_catalog.refuse_invalid,
+            budgets=self.budgets,
         )
 
 

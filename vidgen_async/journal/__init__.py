@@ -3,7 +3,7 @@
 import typing
 from importlib import import_module
 
-from vidgen_async.journal.base import Journal, MustWait, OrderChanged, RunningPage
+from vidgen_async.journal.base import Journal, MustWait, OrderChanged, OverBudget, RunningPage, SpendingJournal
 from vidgen_async.journal.memory import MemoryJournal
 from vidgen_async.journal.opening import journal_from
 from vidgen_async.types.orders import (
@@ -38,10 +38,12 @@ __all__ = [
     "OrderChanged",
     "OrderRef",
     "OrderState",
+    "OverBudget",
     "Permission",
     "PostgresJournal",
     "RunningPage",
     "RunningTask",
+    "SpendingJournal",
     "SqliteJournal",
     "TaskResult",
     "journal_from",

@@ -12,6 +12,7 @@ from vidgen_async.errors import (
     OrderConflictError,
     OrderStateError,
     ServiceError,
+    StillSendingError,
     UncertainCreateError,
 )
 from vidgen_async.redaction.messages import hide_secrets
@@ -244,3 +245,21 @@ def parse_states(states: OrderStates | None) -> frozenset[OrderState]:
         problem = f"states: no such state: {', '.join(map(repr, unknown))}; there are: {', '.join(OrderState)}"
         raise InvalidRequestError(problem, problems=[problem])
     return frozenset(map(OrderState, names))
+
+
+def check_wait(seconds: float | None) -> None:
+    """Raise InvalidRequestError unless it is None or a number of seconds above 0."""
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if seconds is not None and not (is_number and seconds > 0):
+        problem = f"wait_for_sender: must be a number of seconds above 0, or None: {seconds!r}"
+        raise InvalidRequestError(problems=[problem])
+
+
+def still_sending(order_id: str, order: Order | None, seconds: float) -> StillSendingError:
+    """The order has no outcome yet."""
+    until = None if order is None else order.sending_until
+    state = (
+        "no byte of it was sent" if until is None else f"it is uncertain at {until:%Y-%m-%d %H:%M:%S} UTC at the latest"
+    )
+    message = f"order {order_id!r} has no outcome after {seconds:g} s (wait_for_sender); {state}. {CALL_AGAIN}"
+    return StillSendingError(message, deadline_at=until, **({"order_id": order_id} if order is None else facts(order)))

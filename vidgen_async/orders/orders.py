@@ -9,11 +9,15 @@ import uuid
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from functools import partial
+from typing import get_args
 
-from vidgen_async.errors import AuthenticationError, InvalidRequestError, OrderStateError
+from vidgen_async.clock import within
+from vidgen_async.errors import AuthenticationError, InvalidRequestError, JournalError, OrderStateError
 from vidgen_async.events import Event, report
+from vidgen_async.journal.base import SpendingJournal
+from vidgen_async.orders.budgets import Budgets, add_up
 from vidgen_async.orders.error_messages import (
     check_adoptable,
     check_age,
@@ -21,8 +25,10 @@ from vidgen_async.orders.error_messages import (
     check_page,
     check_reason,
     check_shard,
+    check_wait,
     key_refused,
     parse_states,
+    still_sending,
     taken_by_another,
     unreadable,
     wrong_state,
@@ -31,6 +37,7 @@ from vidgen_async.orders.local_images import ImagesToUpload, ImageUploads
 from vidgen_async.orders.reports import report_found_uncertain
 from vidgen_async.orders.sending import OnReceipt, Resend, Sender, Shared
 from vidgen_async.service.endpoints import checked_task_id, create_body, read_request
+from vidgen_async.types.budgets import BudgetState, SpendKey, SpendRow
 from vidgen_async.types.orders import (
     Attempt,
     AttemptOutcome,
@@ -41,6 +48,7 @@ from vidgen_async.types.orders import (
     OrderRef,
     OrderState,
     OrderStates,
+    OrderSummary,
     RunningTask,
     Shard,
 )
@@ -64,6 +72,7 @@ class Orders:
         account: str,
         get_task: Callable[[str], Awaitable[VideoTask]],
         check: Callable[[VideoRequest], Awaitable[object]] | None = None,
+        budgets: Budgets | None = None,
     ) -> None:
         self._shared = shared
         self._sender = sender
@@ -76,6 +85,7 @@ class Orders:
         self._account = account
         self._get_task = get_task
         self._check = check
+        self._budgets = budgets
         self._check_usable = shared.check_usable
         self._image_uploads = ImageUploads(self._find_content, shared.upload_locks)
 
@@ -90,6 +100,7 @@ class Orders:
         validate: bool = True,
         images: ImagesToUpload | None = None,
         on_order: Callable[[], None] | None = None,
+        wait_for_sender: float | None = None,
     ) -> Receipt:
         """Create the order's task, once. The same order id again returns the same receipt, or joins the send under way.
 
@@ -103,6 +114,8 @@ class Orders:
             ReceiptNotStoredError: The journal failed after the order was accepted.
             InvalidRequestError: Nothing was sent or stored.
             ServiceError, TransportError: An image could not be uploaded. Nothing was stored.
+            StillSendingError: The order had no outcome within ``wait_for_sender`` seconds; it is carried out
+                nevertheless. An upload that was under way is stopped.
         """
         self._check_usable()
         if order_id is None:
@@ -118,7 +131,26 @@ class Orders:
                 UserWarning,
                 stacklevel=3,
             )
+        check_wait(wait_for_sender)
         ref = self._ref(order_id)
+        work = partial(self._create, ref, request, on_receipt, images, on_order, validate=validate)
+        if wait_for_sender is None:
+            return await work()
+        try:
+            return await within(self._clock, wait_for_sender, work)
+        except TimeoutError:
+            raise still_sending(order_id, await self.find(order_id), wait_for_sender) from None
+
+    async def _create(
+        self,
+        ref: OrderRef,
+        request: VideoRequest,
+        on_receipt: OnReceipt | None,
+        images: ImagesToUpload | None,
+        on_order: Callable[[], None] | None,
+        *,
+        validate: bool,
+    ) -> Receipt:
         if images is None:
             content = OrderContent(body=create_body(request))
         else:
@@ -179,6 +211,63 @@ class Orders:
         self._check_usable()
         order = await self._settlement.read(self._ref(order_id))
         return None if order is None else self._settlement.add_unwritten(order)
+
+    async def states(self, order_ids: Iterable[str]) -> dict[str, OrderSummary]:
+        """The states of those of the orders that the journal has, by their ids: read in pages, and without what they
+        ask for. Nothing is sent. Cancelling the call has no effect.
+
+        Raises:
+            JournalError: The journal cannot be read.
+        """
+        self._check_usable()
+        ids, now = list(dict.fromkeys(order_ids)), self._clock.wall()
+        if isinstance(self._journal, SpendingJournal) and not self._settlement.unwritten:
+            found = await self._journal.summaries(self._service, self._account, ids, now)
+            return {summary.order_id: summary for summary in found}
+        orders = [await self.find(order_id) for order_id in ids]
+        return {order.order_id: OrderSummary.of(order) for order in orders if order is not None}
+
+    async def budget(self) -> BudgetState | None:
+        """The budget, and what counts towards it now; of several the one with the fewest free points. None without one.
+
+        Raises:
+            JournalError: The journal cannot be read.
+        """
+        self._check_usable()
+        if self._budgets is None:
+            return None
+        return await self._budgets.read(self._service, self._account, self._clock.wall())
+
+    async def prepare_budget(self) -> None:
+        """Compare the sums of a budget with the orders, once; without one nothing is read. A client does it when it is
+        entered, or at its first create."""
+        if self._budgets is not None:
+            await self._budgets.prepare(self._service, self._account)
+
+    async def spend(self, by: SpendKey = "day", *, since: datetime | None = None, tz: tzinfo = UTC) -> list[SpendRow]:
+        """What the creates of this account have cost, as far as the journal knows, with or without a budget. Nothing is
+        sent. The orders are read in pages, between which others are created.
+
+        An unknown cost is no 0: ``SpendRow.unknown`` counts it. Whether the service has refunded a failed task is in
+        its ledger alone (7.2).
+
+        Args:
+            by: ``day`` (of the send, in the time zone ``tz``), ``model`` or ``state``: ``completed`` or ``failed``
+                where the end of the task was seen, else the state of the order.
+            since: Only creates that were sent then or later; with a time zone.
+            tz: The time zone of days.
+
+        Raises:
+            InvalidRequestError: An argument is not valid.
+            JournalError: The journal cannot be read, or is one of your own that does not add up costs.
+        """
+        self._check_usable()
+        check_page(since, None)
+        if by not in get_args(SpendKey):
+            raise InvalidRequestError(problems=[f"by: must be one of {', '.join(get_args(SpendKey))}: {by!r}"])
+        if not isinstance(self._journal, SpendingJournal):
+            raise JournalError(f"the journal {type(self._journal).__name__} does not add up what orders have cost")
+        return await add_up(self._journal.spend(self._service, self._account, since), by, tz)
 
     async def find_accepted(self, task_id: str) -> datetime | None:
         """When the service accepted the order whose receipt is this task, of any account; None if that is unknown."""

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from contextlib import asynccontextmanager, contextmanager
 
 from vidgen_async.clock import Clock, all_in_turns
+from vidgen_async.orders.budgets import Charges
 from vidgen_async.orders.settlement import BATCH, Settlement
 from vidgen_async.types.orders import TaskResult
 from vidgen_async.types.resources import VideoTask
@@ -13,9 +14,10 @@ from vidgen_async.types.resources import VideoTask
 class Results:
     """Decides which results are recorded. One that was not written costs one more poll."""
 
-    def __init__(self, clock: Clock, settlement: Settlement) -> None:
+    def __init__(self, clock: Clock, settlement: Settlement, charges: Charges | None = None) -> None:
         self._clock = clock
         self._settlement = settlement
+        self._charges = charges or Charges()
         self._held: Counter[str] = Counter()
         # Of held tasks:
         self._ends: dict[str, VideoTask] = {}
@@ -79,6 +81,7 @@ class Results:
 
     def record_end(self, task_id: str, task: VideoTask) -> None:
         """Write how the task ended, if it is terminal and not held."""
+        self._charges.compare(task_id, task.points)
         if task_id in self._held:
             self._ends[task_id] = task
         else:

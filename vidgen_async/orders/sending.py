@@ -39,8 +39,9 @@ from vidgen_async.errors import (
     TransportError,
 )
 from vidgen_async.events import Event, contain_hook, current_order, report
-from vidgen_async.journal.base import Journal, MustWait, OrderChanged
+from vidgen_async.journal.base import Journal, MustWait, OrderChanged, OverBudget
 from vidgen_async.orders.balances import Balances
+from vidgen_async.orders.budgets import Budgets, Charges, budget_exceeded
 from vidgen_async.orders.confirmation import Confirmation
 from vidgen_async.orders.error_messages import (
     check_attempt,
@@ -64,7 +65,7 @@ from vidgen_async.service.api_keys import Key
 from vidgen_async.service.body_decoding import decode_body
 from vidgen_async.service.candidates import find_candidates
 from vidgen_async.service.codec import Answer, is_json_object
-from vidgen_async.service.endpoints import Endpoints, is_same_request, prompt_of
+from vidgen_async.service.endpoints import Endpoints, is_same_request, model_of, prompt_of
 from vidgen_async.service.error_responses import describe_outcome, recorded_refusal, rejected_error, service_error
 from vidgen_async.service.refused_responses import split_response
 from vidgen_async.transports.base import Connection, Response, Transport
@@ -147,6 +148,8 @@ class Create:
     """As last read or written; None before its intent is stored."""
     slots: "AccountSlots | None" = None
     """The slots of its account, while it has reserved one of them."""
+    reserved: int | None = None
+    """The points that each attempt may cost; None if that is unknown."""
 
     # Of the last attempt:
     delivery: Delivery = Delivery.NOT_SENT
@@ -214,10 +217,11 @@ class Shared:
     terminal_states: Mapping[str, TerminalStatus] = Factory(dict)
     """States that section 3 does not name, and the terminal ones that they count as."""
     known_secrets: tuple[str, ...] = field(default=(), repr=False)
+    charges: Charges = Factory(Charges)
     settlement: Settlement = Factory(
         lambda own: Settlement(own.journal, own.clock, str(own.base_url.origin()), own.known_secrets), takes_self=True
     )
-    results: Results = Factory(lambda own: Results(own.clock, own.settlement), takes_self=True)
+    results: Results = Factory(lambda own: Results(own.clock, own.settlement, own.charges), takes_self=True)
     creates: dict[OrderRef, Create] = Factory(dict)
     """Under way."""
     slots: WeakValueDictionary[str, AccountSlots] = Factory(WeakValueDictionary)
@@ -240,7 +244,12 @@ class Sender:
     """
 
     def __init__(
-        self, shared: Shared, endpoints: Endpoints, balances: Balances, get_task: Callable[[str], Awaitable[VideoTask]]
+        self,
+        shared: Shared,
+        endpoints: Endpoints,
+        balances: Balances,
+        get_task: Callable[[str], Awaitable[VideoTask]],
+        budgets: Budgets | None = None,
     ) -> None:
         self._shared = shared
         self._transport = shared.transport
@@ -252,6 +261,7 @@ class Sender:
         self._known = endpoints.secret_values
         self._time_limit = endpoints.timeouts.create
         self._balances = balances
+        self._budgets = budgets
         self._confirmation = Confirmation(journal=shared.journal, clock=shared.clock, get_task=get_task)
 
     # -- the call ------------------------------------------------------------------------------------------------------
@@ -295,7 +305,8 @@ class Sender:
 
     async def resend(self, order: Order, resend: Resend) -> Receipt:
         """Send the uncertain order once more, as an operator decided. No create of it may be under way."""
-        create = Create(ref=order.ref, content=order, order=order, resend=resend)
+        reserved = None if self._budgets is None else await self._budgets.estimate(order.ref, order.body)
+        create = Create(ref=order.ref, content=order, order=order, resend=resend, reserved=reserved)
         create.checked.set_result(None)
         self._start(create, self._send_until_settled(create))
         return await self._await_receipt(create, None)
@@ -366,6 +377,8 @@ class Sender:
             raise conflict(ref.order_id, "was already used for a different request")
         if check is not None and (order is None or order.state in SENDABLE):
             await check()
+        if self._budgets is not None and (order is None or order.state in SENDABLE):
+            create.reserved = await self._budgets.estimate(ref, content.body)
         if not create.checked.done():
             create.checked.set_result(None)
         if order is None:
@@ -374,6 +387,7 @@ class Sender:
             intent = Order(
                 ref=ref,
                 idempotency_key=idempotency_key(self._shared.namespace, ref.account, ref.order_id),
+                model=model_of(content.body) or "",
                 body=content.body,
                 local_images=content.local_images,
                 created_at=self._clock.wall(),
@@ -445,11 +459,13 @@ class Sender:
         """Send the order once: reserve a slot, connect, begin, send; whatever ends that, store what is known.
 
         Raises:
-            JournalError: No POST was made.
+            JournalError, BudgetExceededError: No POST was made.
             ReceiptNotStoredError: It was made and accepted.
             UncertainCreateError: It may have been made, and this could not be stored.
         """
         while True:
+            if self._budgets is not None:
+                await self._budgets.check(create.stored_order, create.reserved, self._clock.wall())
             create.slots = await self._reserve_slot(create.ref)
             create.attempt = create.received = create.connection = create.ended_by = cancelled = None
             try:
@@ -535,6 +551,8 @@ class Sender:
             by="" if resend is None else resend.by,
             reason="" if resend is None else resend.reason,
             mark=secrets.token_hex(8),
+            reserved=create.reserved,
+            limits=() if self._budgets is None or pacing is None else self._budgets.limits,
         )
         try:
             attempt = await self._journal.begin(permission)
@@ -542,6 +560,8 @@ class Sender:
                 raise JournalError(f"the journal's begin returned {type(attempt).__name__}, not an Attempt")
         except MustWait:
             raise
+        except OverBudget as over:
+            raise budget_exceeded(order, over.state, create.reserved) from None
         except OrderChanged as changed:
             create.order = changed.order
             report_found_uncertain(changed.order, now)
@@ -585,6 +605,8 @@ class Sender:
         create.attempt, create.delivery = order.attempts[attempt.n - 1], Delivery.NOT_SENT
         if create.resend is not None:
             create.resend = evolve(create.resend, expect_attempt=attempt.n)
+        if evidence.task_id is not None and create.reserved is not None:
+            self._shared.charges.reserved[evidence.task_id] = create.reserved
         if evidence.outcome is AttemptOutcome.UNCERTAIN:
             self._balances.read_after(order.ref, attempt.n, evidence)
 

@@ -69,6 +69,11 @@ class LiveCatalog:
         self._catalog, self._read_at = catalog, self._clock.now() if fetched_at is None else fetched_at
         self._is_failure_reported = False
 
+    async def find(self, code: str) -> CatalogModel | None:
+        """Return the entry of a model; None if the catalog has none, or cannot be fetched."""
+        catalog = await self._newer_than(self._clock.now() - LIFETIME)
+        return None if catalog is None else catalog.find(code)
+
     async def refuse_invalid(self, request: VideoRequest) -> None:
         """Raise InvalidRequestError if :meth:`check` finds problems, and AuthenticationError if the catalog was refused
         with 401: a create has the same key."""

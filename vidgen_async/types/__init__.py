@@ -8,6 +8,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+from vidgen_async.types.budgets import Budget, BudgetState, Price, SpendKey, SpendRow
 from vidgen_async.types.http import (
     Body,
     BytesBody,
@@ -19,7 +20,7 @@ from vidgen_async.types.http import (
     Timeouts,
     make_headers,
 )
-from vidgen_async.types.limits import Hold, Pacing, Turn
+from vidgen_async.types.limits import Hold, LimitState, Pacing, Spending, SpendingLimit, Turn
 from vidgen_async.types.orders import (
     Attempt,
     AttemptKind,
@@ -35,9 +36,11 @@ from vidgen_async.types.orders import (
     OrderState,
     OrderStateName,
     OrderStates,
+    OrderSummary,
     Permission,
     RunningTask,
     Shard,
+    Spend,
     TaskResult,
 )
 from vidgen_async.types.resources import (
@@ -88,6 +91,8 @@ __all__ = [
     "AuthenticationSource",
     "Balance",
     "Body",
+    "Budget",
+    "BudgetState",
     "BytesBody",
     "Catalog",
     "CatalogModel",
@@ -107,6 +112,7 @@ __all__ = [
     "ImagesToUpload",
     "Journal",
     "KeyFunction",
+    "LimitState",
     "Models",
     "OnReceipt",
     "OnStage",
@@ -117,12 +123,14 @@ __all__ = [
     "OrderState",
     "OrderStateName",
     "OrderStates",
+    "OrderSummary",
     "Orders",
     "Pacing",
     "Permission",
     "Phase",
     "Poll",
     "Polling",
+    "Price",
     "Ratio",
     "Receipt",
     "ReferenceAsset",
@@ -134,6 +142,11 @@ __all__ = [
     "RunningTask",
     "Serializable",
     "Shard",
+    "Spend",
+    "SpendKey",
+    "SpendRow",
+    "Spending",
+    "SpendingLimit",
     "TaskLike",
     "TaskResult",
     "TaskStatus",

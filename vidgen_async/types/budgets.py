@@ -4,17 +4,20 @@ import math
 import re
 from collections.abc import Callable
 from datetime import datetime
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from attrs import field, frozen
 
-from vidgen_async.types.limits import DAY, MOST_POINTS, Spending, SpendingLimit
+from vidgen_async.types.limits import DAY, MOST_POINTS, SpendingLimit
 from vidgen_async.types.resources import CatalogModel, VideoRequest
 from vidgen_async.types.serialization import Serializable
 
 Price: TypeAlias = str | Callable[[CatalogModel, VideoRequest], float | None]
 """The name of a number in a catalog entry, such as ``points`` (section 2.1 does not state the names); or a function of
 the entry and the request that returns the points of a task, or None if it does not know."""
+
+SpendKey: TypeAlias = Literal["day", "model", "state"]
+"""What the rows of a bill are."""
 
 #: Seconds. Ten years.
 _LONGEST_WINDOW = 3653 * DAY
@@ -130,15 +133,3 @@ class SpendRow(Serializable):
     def points(self) -> str:
         """The sum for a person: ``1,240``, or ``≥ 1,240`` if it misses something."""
         return f"{'≥ ' if self.unknown else ''}{self.spent + self.estimated:,}"
-
-
-def make_spend_row(key: str, *, videos: int, spending: Spending, uncertain: int) -> SpendRow:
-    """Return the row of these sums."""
-    return SpendRow(
-        key=key,
-        videos=videos,
-        spent=spending.spent,
-        estimated=spending.reserved,
-        unknown=spending.unknown,
-        uncertain=uncertain,
-    )
