@@ -6,7 +6,7 @@ Real sockets; what the sandbox received is the oracle, and what another client r
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -22,21 +22,9 @@ from vidgen_async import Client, JournalError, Receipt, UncertainCreateError
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import ReceiptNotStoredError
 from vidgen_async.journal.postgres import connections, schema
-from vidgen_async.sandbox import Sandbox
-from vidgen_async.sandbox.request_log import ReceivedRequest
 
 HOUR = 3600.0
 MakeClient: TypeAlias = Callable[..., Client]
-
-
-@pytest.fixture
-async def service(on_arrival) -> AsyncIterator[Sandbox]:
-    def arrived(request: ReceivedRequest) -> None:
-        while request.op == "videos.create" and on_arrival:
-            on_arrival.pop()()
-
-    async with Sandbox(submission_limit=10**6, on_request=arrived) as sandbox:
-        yield sandbox
 
 
 @pytest.fixture
@@ -58,18 +46,6 @@ async def make_client(service, dsn) -> AsyncIterator[MakeClient]:
     yield make
     for client in made:
         await client.aclose()
-
-
-@pytest.fixture
-def harm() -> Iterator[ExitStack]:
-    """Repaired at the end, whatever comes."""
-    with ExitStack() as stack:
-        yield stack
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
 
 
 def execute(server: PostgresServer, *statements: str) -> None:

@@ -15,14 +15,12 @@ from tests.proof.cancelling import (
     NAMESPACE,
     Moments,
     comes_true,
-    count_moments,
     open_files,
     posts_of,
     stored_order,
 )
 from vidgen_async import Client
 from vidgen_async.journal import SqliteJournal
-from vidgen_async.sandbox import Sandbox
 from vidgen_async.types.orders import OrderState
 
 BROWSERS = 30
@@ -56,13 +54,6 @@ class Shop:
             self.ended["cancelled"] += 1
             raise
         self.ended["answered"] += 1
-
-
-@pytest.fixture
-async def service() -> AsyncIterator[Sandbox]:
-    count_moments(asyncio.get_running_loop())
-    async with Sandbox(queued_for=0, running_for=0) as sandbox:
-        yield sandbox
 
 
 @pytest.fixture
