@@ -73,7 +73,7 @@ async def shop(service, tmp_path) -> AsyncIterator[Shop]:
 
 
 async def visit(shop: Shop, order_id: str, moment: int | None = None) -> str:
-    """What a browser is told that asks for the order; it goes away at this moment of what the shop does for it."""
+    """The response to a browser that asks for the order; it goes away at this moment of what the shop does for it."""
     async with ClientSession() as browser:
         url = f"http://127.0.0.1:{shop.port}/orders/{order_id}"
         request = asyncio.ensure_future(browser.post(url, raise_for_status=True))
