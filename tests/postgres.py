@@ -55,6 +55,14 @@ class PostgresServer:
         """Stop the server; the mode ``immediate`` is a crash."""
         self._run("pg_ctl", "stop", "--wait", "--silent", f"--mode={mode}")
 
+    def execute(self, *statements: str) -> list[tuple[object, ...]]:
+        """Execute each for itself, even when what users may do by default is to read; return the rows of the last."""
+        writable = "&options=-c%20default_transaction_read_only%3Doff"
+        with psycopg.connect(self.dsn + writable, autocommit=True) as connection:
+            for statement in statements:
+                cursor = connection.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
     @contextmanager
     def as_standby(self) -> Iterator[None]:
         signal = self.data / "standby.signal"

@@ -146,7 +146,7 @@ async def connect_until_refused(journal: PostgresJournal) -> None:
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
 async def test_a_database_that_cannot_store_every_text_is_refused_before_anything_is_sent(server, port, encoding):
     name = f"in_{encoding.lower()}"
-    execute(server, f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
+    server.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
     async with Sandbox() as service:
         error = await create_with(server.dsn.replace("/postgres?", f"/{name}?"), service)
         assert service.creates == []
@@ -156,14 +156,14 @@ async def test_a_database_that_cannot_store_every_text_is_refused_before_anythin
 
 
 async def test_texts_are_exchanged_in_utf_8_whatever_the_environment_and_the_user_have(server, monkeypatch):
-    execute(server, "ALTER ROLE careless SET client_encoding = LATIN1")
+    server.execute("ALTER ROLE careless SET client_encoding = LATIN1")
     for variable in ("", "SQL_ASCII"):
         monkeypatch.setenv("PGCLIENTENCODING", variable)
         async with journals_of(server, "texts", count=1, user="careless") as (journal,):
             await sending(journal, "заказ-1…")
             await journal.settle(ref_of("заказ-1…"), 1, accepted("任务-1"))
             assert (await journal.get(ref_of("заказ-1…"), NOW)).receipt.task_id == "任务-1"
-            execute(server, "DROP SCHEMA texts CASCADE")
+            server.execute("DROP SCHEMA texts CASCADE")
 
 
 # -- connection strings ------------------------------------------------------------------------------------------------
@@ -334,14 +334,14 @@ async def test_its_connections_can_be_found_by_name(server, stack):
         journal = PostgresJournal(dsn)
         stack.push_async_callback(journal.aclose)
         await journal.namespace("word")
-        assert (name,) in execute(server, "SELECT application_name FROM pg_stat_activity")
+        assert (name,) in server.execute("SELECT application_name FROM pg_stat_activity")
 
 
 async def test_an_error_never_quotes_the_parameters_of_a_statement(server):
-    execute(server, "ALTER ROLE careless SET log_parameter_max_length_on_error = -1")
+    server.execute("ALTER ROLE careless SET log_parameter_max_length_on_error = -1")
     async with journals_of(server, "quoted", count=1, user="careless") as (journal,):
         await journal.namespace("word")
-        execute(server, "ALTER TABLE quoted.orders ADD CHECK (length(body) < 10)")
+        server.execute("ALTER TABLE quoted.orders ADD CHECK (length(body) < 10)")
         with pytest.raises(JournalError, match="violates check constraint") as caught:
             await journal.intend(order_of())
     assert isinstance(caught.value.__cause__, psycopg.errors.CheckViolation)
@@ -370,13 +370,13 @@ CANCEL_WAITS = WAITS.replace("pid", "pg_cancel_backend(pid)")
 
 
 async def test_a_commit_that_is_cancelled_before_a_standby_has_it_is_an_error_and_its_repetition_waits_too(server):
-    execute(server, "ALTER ROLE careless SET client_min_messages = error")
+    server.execute("ALTER ROLE careless SET client_min_messages = error")
     async with journals_of(server, "replicated", count=1, user="careless") as (journal,):
         await sending(journal)
         await set_standbys(server, "nobody")
         try:
             write = asyncio.ensure_future(journal.settle(ref_of(), 1, accepted()))
-            while not execute(server, CANCEL_WAITS):  # noqa: ASYNC110 - it has no event
+            while not server.execute(CANCEL_WAITS):  # noqa: ASYNC110 - it has no event
                 await asyncio.sleep(0)
             with pytest.raises(
                 JournalError, match=r"cancelled while it waited for the standby.* may be lost"
@@ -385,7 +385,7 @@ async def test_a_commit_that_is_cancelled_before_a_standby_has_it_is_an_error_an
             assert caught.value.may_be_temporary
             assert caught.value.may_be_committed
             again = asyncio.ensure_future(journal.settle(ref_of(), 1, accepted()))
-            while not again.done() and not execute(server, WAITS):  # noqa: ASYNC110 - it has no event
+            while not again.done() and not server.execute(WAITS):  # noqa: ASYNC110 - it has no event
                 await asyncio.sleep(0)
             assert not again.done()
         finally:
@@ -408,9 +408,9 @@ async def test_nothing_is_sent_while_no_standby_confirms_a_commit(server):
 
 async def set_standbys(server: PostgresServer, names: str) -> None:
     """Let commits wait for these servers."""
-    execute(server, f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
-    execute(server, "SELECT pg_reload_conf()")
-    while execute(server, "SHOW synchronous_standby_names") != [(names,)]:  # noqa: ASYNC110 - it has no event
+    server.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
+    server.execute("SELECT pg_reload_conf()")
+    while server.execute("SHOW synchronous_standby_names") != [(names,)]:  # noqa: ASYNC110 - it has no event
         await asyncio.sleep(0)
 
 
@@ -446,11 +446,11 @@ async def test_tables_that_are_upgraded_are_upgraded_once(server, monkeypatch):
     async with journals_of(server, "upgraded", count=4) as journals:
         for order in await asyncio.gather(*(journal.get(ref_of(), NOW) for journal in journals)):
             assert order.state is OrderState.ACCEPTED
-    assert execute(server, "SELECT number FROM upgraded.version") == [(newest,)]
+    assert server.execute("SELECT number FROM upgraded.version") == [(newest,)]
 
 
 async def test_a_user_may_create_the_tables_in_a_schema_of_their_own(server):
-    execute(server, "CREATE ROLE owner LOGIN; CREATE SCHEMA owned AUTHORIZATION owner")
+    server.execute("CREATE ROLE owner LOGIN; CREATE SCHEMA owned AUTHORIZATION owner")
     async with journals_of(server, "owned", count=1, user="owner") as (journal,):
         await sending(journal)
 
@@ -466,12 +466,6 @@ async def journals_of(
     finally:
         for journal in journals:
             await journal.aclose()
-
-
-def execute(server: PostgresServer, statement: str) -> list[tuple[object, ...]]:
-    with psycopg.connect(server.dsn, autocommit=True) as connection:
-        cursor = connection.execute(statement)
-        return cursor.fetchall() if cursor.description else []
 
 
 #: What makes up the tables of a schema.
@@ -491,7 +485,7 @@ def psql(server: PostgresServer, script: str) -> subprocess.CompletedProcess[str
 async def test_the_printed_script_makes_the_tables_that_a_journal_makes(server):
     def describe(name: str) -> list[tuple[object, ...]]:
         queries = [query.format(name) for query in DESCRIPTION]
-        return [row for query in queries for row in sorted(execute(server, query))]
+        return [row for query in queries for row in sorted(server.execute(query))]
 
     async with journals_of(server, "made", count=1) as (journal,):
         await journal.namespace("word")
@@ -509,14 +503,14 @@ async def test_the_printed_script_upgrades_the_tables_of_its_version_only(server
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, ("ALTER TABLE orders ADD COLUMN more TEXT",)))
     monkeypatch.setattr(schema, "VERSION", newest + 1)
     assert psql(server, schema.postgres_schema("older", version=newest)).returncode == 0
-    assert execute(server, "SELECT number FROM older.version") == [(newest + 1,)]
+    assert server.execute("SELECT number FROM older.version") == [(newest + 1,)]
     again = psql(server, schema.postgres_schema("older", version=newest))
     assert again.returncode != 0
     assert f"the tables are not those of schema version {newest}" in again.stderr
 
 
 async def test_a_user_with_the_printed_rights_can_do_everything_but_delete(server):
-    execute(server, 'CREATE ROLE "a ""worker""" LOGIN')
+    server.execute('CREATE ROLE "a ""worker""" LOGIN')
     assert psql(server, schema.postgres_schema("granted", user='a "worker"')).returncode == 0
     user = quote('a "worker"')
     async with journals_of(server, "granted", count=1, user=user) as (journal,):
@@ -528,12 +522,12 @@ async def test_a_user_with_the_printed_rights_can_do_everything_but_delete(serve
 
 
 async def test_a_user_who_may_only_read_sees_the_order_of_a_process_that_has_ended_as_uncertain(server, caplog):
-    execute(server, "CREATE ROLE viewer LOGIN")
+    server.execute("CREATE ROLE viewer LOGIN")
     async with journals_of(server, "viewed", count=1) as (journal,):
         await sending(journal)
     for role in ("viewer", "reader"):
-        execute(server, f"GRANT USAGE ON SCHEMA viewed TO {role}")
-        execute(server, f"GRANT SELECT ON ALL TABLES IN SCHEMA viewed TO {role}")
+        server.execute(f"GRANT USAGE ON SCHEMA viewed TO {role}")
+        server.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA viewed TO {role}")
     async with journals_of(server, "viewed", count=1, user="viewer") as (viewer,):
         late = after(131)
         caplog.clear()
@@ -541,7 +535,7 @@ async def test_a_user_who_may_only_read_sees_the_order_of_a_process_that_has_end
         assert order.state is OrderState.UNCERTAIN
         assert await viewer.get(ref_of(), late) == order
         assert [n for n, _ in order.found_uncertain(late)] == [1]
-        assert execute(server, "SELECT count(*) FROM viewed.evidence") == [(0,)]
+        assert server.execute("SELECT count(*) FROM viewed.evidence") == [(0,)]
         assert caplog.records == []
         with pytest.raises(JournalError, match="use the user of the workers") as caught:
             await viewer.close_order(
@@ -553,4 +547,4 @@ async def test_a_user_who_may_only_read_sees_the_order_of_a_process_that_has_end
             await reader.get(ref_of(), late)
     async with journals_of(server, "viewed", count=1) as (journal,):
         assert (await journal.get(ref_of(), late)).state is OrderState.UNCERTAIN
-        assert execute(server, "SELECT count(*) FROM viewed.evidence") == [(1,)]
+        assert server.execute("SELECT count(*) FROM viewed.evidence") == [(1,)]

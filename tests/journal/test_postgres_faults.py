@@ -5,7 +5,6 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, aclosing
 
-import psycopg
 import pytest
 
 from tests.free_ports import find_port
@@ -58,17 +57,17 @@ def port() -> int:
 @pytest.fixture(scope="module")
 def server(port: int) -> Iterator[PostgresServer]:
     with running_server(port=port, access=ACCESS) as running:
-        execute(running, SETUP)
+        running.execute(SETUP)
         for statement in DATABASES:
-            execute(running, statement)
+            running.execute(statement)
         yield running
 
 
 @pytest.fixture
 def worker(server: PostgresServer) -> str:
     """The connection string of a user with the rights of the printed script, to empty tables."""
-    execute(server, "DROP SCHEMA IF EXISTS vidgen CASCADE")
-    execute(server, schema.postgres_schema("vidgen", user="worker"))
+    server.execute("DROP SCHEMA IF EXISTS vidgen CASCADE")
+    server.execute(schema.postgres_schema("vidgen", user="worker"))
     return server.dsn.replace("postgres@", "worker@")
 
 
@@ -94,13 +93,6 @@ async def service() -> AsyncIterator[Sandbox]:
 async def client(service: Sandbox, worker: str) -> AsyncIterator[Client]:
     async with Client(service.api_key, base_url=service.base_url, journal=worker) as made:
         yield made
-
-
-def execute(server: PostgresServer, statement: str) -> list[tuple[object, ...]]:
-    writable = "&options=-c%20default_transaction_read_only%3Doff"
-    with psycopg.connect(server.dsn + writable, autocommit=True) as connection:
-        cursor = connection.execute(statement)
-        return cursor.fetchall() if cursor.description else []
 
 
 async def create(client: Client, order_id: str) -> Receipt | Exception:
@@ -228,10 +220,10 @@ async def test_a_connection_that_was_opened_while_the_database_was_read_only_is_
     server, client, service, statement
 ):
     try:
-        execute(server, statement.format("SET", "= on"))
+        server.execute(statement.format("SET", "= on"))
         error = await create(client, "o")
     finally:
-        execute(server, statement.format("RESET", ""))
+        server.execute(statement.format("RESET", ""))
     assert type(error) is JournalError
     assert error.may_be_temporary
     assert "default_transaction_read_only is on" in str(error)
@@ -248,12 +240,12 @@ async def test_an_outcome_that_a_read_only_connection_could_not_store_is_stored_
     journal = open_journal(max_connections=1)
     await sending(journal)
     try:
-        execute(server, statement.format("SET", "= on"))
-        execute(server, END_OTHERS)
+        server.execute(statement.format("SET", "= on"))
+        server.execute(END_OTHERS)
         with pytest.raises(JournalError, match="default_transaction_read_only"):
             await journal.settle(ref_of(), 1, accepted())
     finally:
-        execute(server, statement.format("RESET", ""))
+        server.execute(statement.format("RESET", ""))
     assert (await journal.settle(ref_of(), 1, accepted())).state is OrderState.ACCEPTED
 
 
@@ -264,8 +256,8 @@ async def test_an_outcome_that_a_read_only_connection_could_not_store_is_stored_
 async def test_after_a_logical_failover_rows_follow_those_that_are_stored(server, open_journal, first):
     def restart(number: int) -> None:
         for table in ("orders", "evidence", "closings"):
-            execute(server, f"ALTER TABLE vidgen.{table} ALTER id RESTART WITH {number}")
-        execute(server, END_OTHERS)  # those to the old primary
+            server.execute(f"ALTER TABLE vidgen.{table} ALTER id RESTART WITH {number}")
+        server.execute(END_OTHERS)  # those to the old primary
 
     async def write(order_id: str) -> None:
         await sending(journal, order_id)
@@ -280,7 +272,7 @@ async def test_after_a_logical_failover_rows_follow_those_that_are_stored(server
         await write(f"before-{number}")
     restart(1)
     page = await journal.running(SERVICE, ACCOUNT)
-    (position,) = execute(server, "SELECT max(id) FROM vidgen.evidence")[0]
+    (position,) = server.execute("SELECT max(id) FROM vidgen.evidence")[0]
     await write("after")
 
     names = [order.order_id for order in await journal.list(SERVICE, ACCOUNT, NOW)]
@@ -296,10 +288,10 @@ async def test_after_a_logical_failover_rows_follow_those_that_are_stored(server
 async def test_a_user_who_may_not_store_a_receipt_sends_nothing(server, client, service):
     rights = [("INSERT", table) for table in TABLES if table != "namespace"]
     for right, table in (*rights, ("UPDATE", "orders"), ("UPDATE", "attempts")):
-        execute(server, f"REVOKE {right} ON vidgen.{table} FROM worker")
+        server.execute(f"REVOKE {right} ON vidgen.{table} FROM worker")
         error = await create(client, f"without {right} on {table}")
         assert "this user has no right" in str(error)
-        execute(server, f"GRANT {right} ON vidgen.{table} TO worker")
+        server.execute(f"GRANT {right} ON vidgen.{table} TO worker")
     assert service.creates == []
     assert isinstance(await create(client, "o"), Receipt)
 
@@ -308,8 +300,8 @@ async def test_a_receipt_is_stored_although_the_user_has_lost_another_right(serv
     journal = open_journal()
     await sending(journal)
     for table in ("closings", "results", "candidates"):
-        execute(server, f"REVOKE INSERT ON vidgen.{table} FROM worker")
-    execute(server, END_OTHERS)
+        server.execute(f"REVOKE INSERT ON vidgen.{table} FROM worker")
+    server.execute(END_OTHERS)
     assert (await journal.settle(ref_of(), 1, accepted())).state is OrderState.ACCEPTED
 
 
@@ -319,13 +311,13 @@ async def test_a_receipt_is_stored_although_the_user_has_lost_another_right(serv
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", [1, 2, 3])
 async def test_creates_wait_for_the_connections_that_the_server_grants(server, client, service, caplog, limit):
-    execute(server, f"ALTER ROLE worker CONNECTION LIMIT {limit}")
+    server.execute(f"ALTER ROLE worker CONNECTION LIMIT {limit}")
     try:
         results = await asyncio.gather(*(create(client, f"first-{number}") for number in range(10)))
-        execute(server, END_OTHERS)
+        server.execute(END_OTHERS)
         results += await asyncio.gather(*(create(client, f"second-{number}") for number in range(10)))
     finally:
-        execute(server, "ALTER ROLE worker CONNECTION LIMIT -1")
+        server.execute("ALTER ROLE worker CONNECTION LIMIT -1")
     assert [result for result in results if not isinstance(result, Receipt)] == []
     assert len(service.creates) == 20
     (warning,) = [record for record in caplog.records if record.event_name == "journal.connection_refused"]
@@ -340,11 +332,11 @@ async def test_a_refused_connection_is_requested_again_later(server, open_journa
     monkeypatch.setattr(connection_pool, "_PAUSE", 0.0)
     meeting, meetings = threading.Barrier(2), []
     journal = open_journal(max_connections=2)
-    execute(server, "ALTER ROLE worker CONNECTION LIMIT 1")
+    server.execute("ALTER ROLE worker CONNECTION LIMIT 1")
     try:
         await asyncio.gather(*(journal.intend(order_of(f"order-{number}")) for number in range(5)))
     finally:
-        execute(server, "ALTER ROLE worker CONNECTION LIMIT -1")
+        server.execute("ALTER ROLE worker CONNECTION LIMIT -1")
     await asyncio.gather(journal._read(meet), journal._read(meet))
     assert meetings == [1]
 
@@ -357,13 +349,13 @@ async def test_a_refused_connection_is_requested_again_later(server, open_journa
 async def test_nothing_is_sent_if_row_security_may_hide_rows(server, worker, service, user):
     journal = worker
     if user == "owner":
-        execute(server, "DROP SCHEMA vidgen CASCADE")
+        server.execute("DROP SCHEMA vidgen CASCADE")
         journal = server.dsn.replace("postgres@", "owner@")
     in_use = Client(service.api_key, base_url=service.base_url, journal=journal)
     await create(in_use, "first")
     wrong = []
     for table in (*TABLES, "version"):
-        execute(server, f"ALTER TABLE vidgen.{table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY")
+        server.execute(f"ALTER TABLE vidgen.{table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY")
         # Not entered, which would check the journal already.
         async with aclosing(Client(service.api_key, base_url=service.base_url, journal=journal)) as new:
             for client, is_new in ((in_use, False), (new, True)):
@@ -371,7 +363,7 @@ async def test_nothing_is_sent_if_row_security_may_hide_rows(server, worker, ser
                 is_checked = is_new or table not in {"version", "namespace"}  # which are read once
                 if is_checked and (type(error) is not JournalError or "row security applies" not in str(error)):
                     wrong.append((table, is_new, error))
-        execute(server, f"ALTER TABLE vidgen.{table} DISABLE ROW LEVEL SECURITY")
+        server.execute(f"ALTER TABLE vidgen.{table} DISABLE ROW LEVEL SECURITY")
     assert wrong == []
     sent = len(service.creates)
     assert isinstance(await create(in_use, "last"), Receipt)
@@ -396,7 +388,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 async def test_nothing_is_sent_if_a_row_is_missing_or_damaged(server, client, service, damage):
-    execute(server, damage)
+    server.execute(damage)
     error = await create(client, "o")
     assert type(error) is JournalError
     assert service.creates == []
@@ -406,6 +398,6 @@ async def test_a_receipt_whose_attempt_was_deleted_is_an_error(server, open_jour
     journal = open_journal()
     await journal.intend(order_of())
     await journal.begin(permission())
-    execute(server, "DELETE FROM vidgen.attempts")
+    server.execute("DELETE FROM vidgen.attempts")
     with pytest.raises(JournalError, match="has no attempt 1"):
         await journal.settle(ref_of(), 1, accepted())

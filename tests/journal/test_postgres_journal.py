@@ -71,12 +71,6 @@ def journal(open_journal) -> PostgresJournal:
     return open_journal()
 
 
-def execute(server: PostgresServer, statement: str) -> list[tuple[object, ...]]:
-    with psycopg.connect(server.dsn, autocommit=True) as connection:
-        cursor = connection.execute(statement)
-        return cursor.fetchall() if cursor.description else []
-
-
 # -- a server that cannot be used --------------------------------------------------------------------------------------
 
 
@@ -97,7 +91,7 @@ async def test_a_standby_is_refused(server, open_journal):
 
 async def test_connections_that_the_server_closed_are_replaced(server, journal):
     await journal.intend(order_of())
-    execute(server, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+    server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
     await journal.begin(permission())
 
 
@@ -356,7 +350,7 @@ async def stopped_before_commit(write: Coroutine[None, None, object], monkeypatc
 
 async def ended_or_blocked(operation: asyncio.Future[object], server: PostgresServer) -> None:
     # The server has no event for it.
-    while not operation.done() and not execute(server, "SELECT 1 FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110
+    while not operation.done() and not server.execute("SELECT 1 FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110
         await asyncio.sleep(0.01)
 
 
@@ -448,12 +442,12 @@ async def test_every_stored_time_is_that_of_the_database(server, open_journal):
     await journal.close_order(ref_of("abandoned"), closing, {OrderState.UNCERTAIN})
 
     of_times = f"table_schema = '{journal.schema}' AND column_name LIKE '%at'"
-    columns = execute(server, f"SELECT table_name, column_name FROM information_schema.columns WHERE {of_times}")  # noqa: S608
+    columns = server.execute(f"SELECT table_name, column_name FROM information_schema.columns WHERE {of_times}")  # noqa: S608
     assert len(columns) == 8
     for table, column in columns:
-        stored = execute(server, f"SELECT {column} FROM {journal.schema}.{table} WHERE {column} IS NOT NULL")  # noqa: S608
+        stored = server.execute(f"SELECT {column} FROM {journal.schema}.{table} WHERE {column} IS NOT NULL")  # noqa: S608
         assert [column for (micros,) in stored if not -60 < micros / 1e6 - time() < 200] == []
-    for (text,) in execute(server, f"SELECT balance_before FROM {journal.schema}.evidence WHERE outcome = 'uncertain'"):  # noqa: S608
+    for (text,) in server.execute(f"SELECT balance_before FROM {journal.schema}.evidence WHERE outcome = 'uncertain'"):  # noqa: S608
         assert json.loads(text)["at"] / 1e6 - time() > -60
     assert len(await journal.list(SERVICE, ACCOUNT, at(-400), since=at(-460))) == 4
     assert await journal.list(SERVICE, ACCOUNT, at(-400), since=at(-340)) == []
@@ -511,18 +505,18 @@ async def test_the_age_of_a_key_is_known_on_a_host_whose_clock_is_wrong(server, 
         with pytest.raises(UncertainCreateError):
             await client.videos.create(model="gen-2.0", prompt="a boat", duration=5, order_id="o", validate=False)
         columns = "sent_at = sent_at - {0}, deadline_at = deadline_at - {0}, counted_at = counted_at - {0}"
-        execute(server, f"UPDATE {journal.schema}.attempts SET " + columns.format(3900 * 10**6))  # noqa: S608
+        server.execute(f"UPDATE {journal.schema}.attempts SET " + columns.format(3900 * 10**6))  # noqa: S608
         with pytest.raises(OrderStateError, match=r"first sent 1\.1 h ago"):
             await client.orders.resend("o", expect_attempt=1, reason="no task")
     assert len([request for request in posts if request.method == "POST"]) == 1
 
 
 async def test_the_clock_is_read_exactly_however_the_database_prints_numbers(server, open_journal):
-    execute(server, "CREATE ROLE rounding LOGIN SUPERUSER")
-    execute(server, "ALTER ROLE rounding SET extra_float_digits = -15")
+    server.execute("CREATE ROLE rounding LOGIN SUPERUSER")
+    server.execute("ALTER ROLE rounding SET extra_float_digits = -15")
     journal = open_journal(server.dsn.replace("postgres@", "rounding@"))
     await journal.intend(evolve(order_of(), created_at=at(0)))
-    ((micros,),) = execute(server, f"SELECT created_at FROM {journal.schema}.orders")  # noqa: S608
+    ((micros,),) = server.execute(f"SELECT created_at FROM {journal.schema}.orders")  # noqa: S608
     assert abs(micros / 1e6 - time()) < 60
 
 
@@ -536,17 +530,17 @@ def at(seconds: float) -> datetime:
 async def test_a_missing_table_is_named(server, open_journal):
     journal = open_journal()
     await journal.namespace("word")
-    execute(server, f"DROP TABLE {journal.schema}.closings")
+    server.execute(f"DROP TABLE {journal.schema}.closings")
     with pytest.raises(JournalError, match=r'a table is missing.*"closings" does not exist.*Nothing was written'):
         await journal.intend(order_of())
 
 
 async def test_a_user_whose_right_to_the_schema_was_revoked_is_not_told_to_restore_tables_only(server, open_journal):
     journal = open_journal(server.dsn.replace("postgres@", "revoked@"))
-    execute(server, "CREATE ROLE revoked LOGIN")
-    execute(server, schema.postgres_schema(journal.schema, user="revoked"))
+    server.execute("CREATE ROLE revoked LOGIN")
+    server.execute(schema.postgres_schema(journal.schema, user="revoked"))
     await journal.namespace("word")
-    execute(server, f"REVOKE USAGE ON SCHEMA {journal.schema} FROM revoked")
+    server.execute(f"REVOKE USAGE ON SCHEMA {journal.schema} FROM revoked")
     with pytest.raises(JournalError, match=r"may not use the schema \(then GRANT USAGE ON SCHEMA\)"):
         await journal.get(ref_of(), NOW)
 

@@ -1,6 +1,8 @@
 """A service that writes down what reaches it, and workers on one journal, all of them processes."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -8,16 +10,45 @@ import pytest
 from tests.client.conftest import small_videos
 from tests.journal.conftest import postgres, tmp_path
 from tests.postgres import PostgresServer, running_server
+from tests.proof.cancelling import count_moments
 from tests.proof.lossy_network import LossyNetwork, lossy_network
 from tests.proof.processes import Forker, Processes, connect
+from vidgen_async.clock import VirtualClock
+from vidgen_async.sandbox import Sandbox
+from vidgen_async.sandbox.request_log import ReceivedRequest
 
 __all__ = ["postgres", "small_videos", "tmp_path"]
 
 
 @pytest.fixture
 def on_arrival() -> list[Callable[[], object]]:
-    """Called when the head of a create has arrived: its attempt is in the journal, and its outcome is not."""
+    """Called once when the head of a create has arrived: its attempt is in the journal, and its outcome is not."""
     return []
+
+
+@pytest.fixture
+async def service(small_videos: None, on_arrival: list[Callable[[], object]]) -> AsyncIterator[Sandbox]:
+    """Its own time stands still unless it is advanced. The moments of calls in this event loop can be counted."""
+
+    def arrived(request: ReceivedRequest) -> None:
+        while request.op == "videos.create" and on_arrival:
+            on_arrival.pop()()
+
+    count_moments(asyncio.get_running_loop())
+    async with Sandbox(queued_for=0, running_for=0, submission_limit=10**6, speed=0, on_request=arrived) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def harm() -> Iterator[ExitStack]:
+    """Repaired at the end, whatever comes."""
+    with ExitStack() as stack:
+        yield stack
 
 
 @pytest.fixture(scope="session")

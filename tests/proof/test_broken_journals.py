@@ -8,7 +8,7 @@ import json
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypeAlias
 
@@ -18,11 +18,9 @@ from tests.journal.conftest import MEMORY
 from tests.proof.broken import AT_OPENING, IN_USE, HeldJournal, StruckJournal, directory_not_writable, misread
 from tests.proof.cancelling import FIELDS, NAMESPACE, posts_of, stored_order
 from vidgen_async import Client, JournalError, Receipt
-from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import ReceiptNotStoredError
 from vidgen_async.journal import SqliteJournal
 from vidgen_async.sandbox import Sandbox
-from vidgen_async.sandbox.request_log import ReceivedRequest
 from vidgen_async.types.orders import OrderState
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,30 +32,12 @@ Struck: TypeAlias = tuple[Client, "asyncio.Future[Receipt]"]
 
 
 @pytest.fixture
-async def service(on_arrival) -> AsyncIterator[Sandbox]:
-    def arrived(request: ReceivedRequest) -> None:
-        if request.op == "videos.create" and not request.is_over:
-            for call in on_arrival:
-                call()
-
-    async with Sandbox(queued_for=0, running_for=0, on_request=arrived) as sandbox:
-        yield sandbox
-
-
-@pytest.fixture
 def path() -> Iterator[Path]:
     """In a directory that another user can reach, in another that may be moved."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as name:
         Path(name).chmod(0o755)
         (directory := Path(name, "kept")).mkdir(mode=0o755)
         yield directory / "orders.db"
-
-
-@pytest.fixture
-def harm() -> Iterator[ExitStack]:
-    """Repaired at the end, whatever comes."""
-    with ExitStack() as stack:
-        yield stack
 
 
 @pytest.fixture
@@ -170,11 +150,6 @@ async def test_with_a_temporarily_unwritable_file_no_post_is_sent_and_the_next_c
 
 
 # -- between the POST and its receipt ----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
 
 
 @pytest.fixture

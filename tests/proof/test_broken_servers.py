@@ -6,7 +6,7 @@ Real sockets; what the sandbox received is the oracle, and what another client r
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -17,32 +17,20 @@ from tests.postgres import PostgresServer
 from tests.proof.broken import HeldPostgresJournal
 from tests.proof.cancelling import FIELDS, NAMESPACE, posts_of
 from tests.proof.lossy_network import Loss, Message
-from tests.proof.processes import connect, on_disk
+from tests.proof.processes import on_disk
 from vidgen_async import Client, JournalError, Receipt, UncertainCreateError
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import ReceiptNotStoredError
 from vidgen_async.journal.postgres import connections, schema
-from vidgen_async.sandbox import Sandbox
-from vidgen_async.sandbox.request_log import ReceivedRequest
 
 HOUR = 3600.0
 MakeClient: TypeAlias = Callable[..., Client]
 
 
 @pytest.fixture
-async def service(on_arrival) -> AsyncIterator[Sandbox]:
-    def arrived(request: ReceivedRequest) -> None:
-        while request.op == "videos.create" and on_arrival:
-            on_arrival.pop()()
-
-    async with Sandbox(submission_limit=10**6, on_request=arrived) as sandbox:
-        yield sandbox
-
-
-@pytest.fixture
 def dsn(server: PostgresServer) -> str:
     """A database without the tables."""
-    execute(server, "DROP SCHEMA IF EXISTS vidgen CASCADE")
+    server.execute("DROP SCHEMA IF EXISTS vidgen CASCADE")
     return server.dsn
 
 
@@ -58,24 +46,6 @@ async def make_client(service, dsn) -> AsyncIterator[MakeClient]:
     yield make
     for client in made:
         await client.aclose()
-
-
-@pytest.fixture
-def harm() -> Iterator[ExitStack]:
-    """Repaired at the end, whatever comes."""
-    with ExitStack() as stack:
-        yield stack
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
-
-
-def execute(server: PostgresServer, *statements: str) -> None:
-    with connect(server.dsn) as database:
-        for statement in statements:
-            database.execute(statement)
 
 
 async def result_of(client: Client, order_id: str) -> Any:
@@ -166,43 +136,42 @@ def standby(server: PostgresServer) -> AbstractContextManager[None]:
 @contextmanager
 def read_only(server: PostgresServer) -> Iterator[None]:
     role = "ALTER ROLE postgres"
-    execute(server, f"{role} SET default_transaction_read_only = on", END_OTHERS)
+    server.execute(f"{role} SET default_transaction_read_only = on", END_OTHERS)
     yield
-    execute(server, "SET default_transaction_read_only = off", f"{role} RESET ALL")
+    server.execute("SET default_transaction_read_only = off", f"{role} RESET ALL")
 
 
 @contextmanager
 def full(server: PostgresServer) -> Iterator[None]:
     """The error of a full disk."""
-    execute(
-        server,
+    server.execute(
         "CREATE FUNCTION vidgen.fail() RETURNS trigger LANGUAGE plpgsql AS "
         "$$ BEGIN RAISE 'No space left on device' USING ERRCODE = 'disk_full'; END $$",
         *(f"CREATE TRIGGER fail BEFORE INSERT ON vidgen.{table} EXECUTE FUNCTION vidgen.fail()" for table in WRITTEN),
     )
     yield
-    execute(server, "DROP FUNCTION vidgen.fail CASCADE")
+    server.execute("DROP FUNCTION vidgen.fail CASCADE")
 
 
 @contextmanager
 def without_schema(server: PostgresServer) -> Iterator[None]:
-    execute(server, "ALTER SCHEMA vidgen RENAME TO away")
+    server.execute("ALTER SCHEMA vidgen RENAME TO away")
     yield
-    execute(server, "ALTER SCHEMA away RENAME TO vidgen")
+    server.execute("ALTER SCHEMA away RENAME TO vidgen")
 
 
 @contextmanager
 def without_table(server: PostgresServer) -> Iterator[None]:
-    execute(server, "ALTER TABLE vidgen.evidence RENAME TO away")
+    server.execute("ALTER TABLE vidgen.evidence RENAME TO away")
     yield
-    execute(server, "ALTER TABLE vidgen.away RENAME TO evidence")
+    server.execute("ALTER TABLE vidgen.away RENAME TO evidence")
 
 
 @contextmanager
 def newer(server: PostgresServer) -> Iterator[None]:
-    execute(server, f"UPDATE vidgen.version SET number = {schema.VERSION + 1}", END_OTHERS)  # noqa: S608 - a number
+    server.execute(f"UPDATE vidgen.version SET number = {schema.VERSION + 1}", END_OTHERS)  # noqa: S608 - a number
     yield
-    execute(server, f"UPDATE vidgen.version SET number = {schema.VERSION}")  # noqa: S608 - a number
+    server.execute(f"UPDATE vidgen.version SET number = {schema.VERSION}")  # noqa: S608 - a number
 
 
 WRITTEN = ("orders", "attempts", "evidence")
@@ -301,7 +270,7 @@ async def test_a_commit_during_which_the_server_ends_the_connection_may_have_bee
 ):
     def end_before_commit(message: Message) -> None:
         if b"INSERT INTO orders" in message.data:
-            network.decide = lambda message: execute(server, END_OTHERS) if is_of_commit(message) else None
+            network.decide = lambda message: server.execute(END_OTHERS) if is_of_commit(message) else None
 
     client = make_client(clock, HeldPostgresJournal(network.dsn, clock))
     await client.orders.list()

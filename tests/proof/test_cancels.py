@@ -25,7 +25,6 @@ from tests.proof.cancelling import (
     by_anyio_scope,
     by_cancel,
     comes_true,
-    count_moments,
     gist,
     open_files,
     origin_of,
@@ -47,13 +46,6 @@ HOUR = 3600.0
 NEVER = 10**6
 
 MakeClient: TypeAlias = Callable[..., Client]
-
-
-@pytest.fixture
-async def service(small_videos) -> AsyncIterator[Sandbox]:
-    count_moments(asyncio.get_running_loop())
-    async with Sandbox(queued_for=0, running_for=0, submission_limit=10**6, speed=0) as sandbox:
-        yield sandbox
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ from tests.proof.cancelling import (
     Moments,
     Shifted,
     comes_true,
-    count_moments,
     posts_of,
     stored_order,
 )
@@ -68,14 +67,6 @@ class HeldTransport(WrappingTransport):
         with self._clock.hold():
             async with await self.inner.send(request) as response:
                 return BufferedResponse(response.status, await response.read(), headers=response.headers)
-
-
-@pytest.fixture
-async def service() -> AsyncIterator[Sandbox]:
-    """Its own time stands still unless it is advanced."""
-    count_moments(asyncio.get_running_loop())
-    async with Sandbox(queued_for=0, running_for=0, submission_limit=10**6, speed=0) as sandbox:
-        yield sandbox
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientSession, web
 from attrs import define, field
 
 from tests.proof.cancelling import (
@@ -15,14 +15,12 @@ from tests.proof.cancelling import (
     NAMESPACE,
     Moments,
     comes_true,
-    count_moments,
     open_files,
     posts_of,
     stored_order,
 )
 from vidgen_async import Client
 from vidgen_async.journal import SqliteJournal
-from vidgen_async.sandbox import Sandbox
 from vidgen_async.types.orders import OrderState
 
 BROWSERS = 30
@@ -59,13 +57,6 @@ class Shop:
 
 
 @pytest.fixture
-async def service() -> AsyncIterator[Sandbox]:
-    count_moments(asyncio.get_running_loop())
-    async with Sandbox(queued_for=0, running_for=0) as sandbox:
-        yield sandbox
-
-
-@pytest.fixture
 async def shop(service, tmp_path) -> AsyncIterator[Shop]:
     journal = SqliteJournal(tmp_path / "orders.db")
     async with Client(service.api_key, base_url=service.base_url, journal=journal, namespace=NAMESPACE) as client:
@@ -81,46 +72,19 @@ async def shop(service, tmp_path) -> AsyncIterator[Shop]:
         await runner.cleanup()
 
 
-class Browser:
-    """One visitor's connection."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-
-    @classmethod
-    async def of(cls, shop: Shop) -> "Browser":
-        return cls(*await asyncio.open_connection("127.0.0.1", shop.port))
-
-    async def asks_for(self, order_id: str) -> str:
-        """What the shop says; empty when there was no answer."""
-        head = f"POST /orders/{order_id} HTTP/1.1\r\nHost: shop\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-        self._writer.write(head.encode())
-        try:
-            answer = await self._reader.read()
-        except OSError:
-            return ""
-        head, _, body = answer.decode().partition("\r\n\r\n")
-        assert not head or head.startswith("HTTP/1.1 200")
-        return body
-
-    def goes_away(self) -> None:
-        self._writer.transport.abort()
-
-    async def is_closed(self) -> None:
-        self._writer.close()
-        await asyncio.gather(self._writer.wait_closed(), return_exceptions=True)
-
-
 async def visit(shop: Shop, order_id: str, moment: int | None = None) -> str:
-    """A browser asks for the order; it goes away at this moment of what the shop does for it."""
-    browser = await Browser.of(shop)
-    if moment is not None:
-        shop.moments[order_id] = Moments(moment)
-        shop.moments[order_id].happens = browser.goes_away
-    told = await browser.asks_for(order_id)
-    await browser.is_closed()
-    return told
+    """The response to a browser that asks for the order; it goes away at this moment of what the shop does for it."""
+    async with ClientSession() as browser:
+        url = f"http://127.0.0.1:{shop.port}/orders/{order_id}"
+        request = asyncio.ensure_future(browser.post(url, raise_for_status=True))
+        if moment is not None:
+            shop.moments[order_id] = Moments(moment)
+            shop.moments[order_id].happens = request.cancel
+        try:
+            async with await request as response:
+                return await response.text()
+        except asyncio.CancelledError:
+            return ""
 
 
 @pytest.mark.slow

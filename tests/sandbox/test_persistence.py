@@ -290,15 +290,6 @@ async def test_a_damaged_record_is_an_error_that_names_the_file(full_state, tmp_
         assert damaged.read_bytes() == before, damage
 
 
-async def test_a_table_that_is_missing_is_an_error_that_names_the_file(full_state):
-    change(full_state, "DROP TABLE records")
-
-    assert (
-        await error_of_opening(full_state)
-        == f"the state {full_state} cannot be read or written: no such table: records"
-    )
-
-
 async def test_flipped_bytes_are_a_state_error_or_have_no_effect(session, tmp_path):
     good = tmp_path / "good.db"
     async with Sandbox(state=good) as first:

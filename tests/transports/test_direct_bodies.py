@@ -220,17 +220,6 @@ async def test_with_an_accept_encoding_header_the_bytes_are_returned_as_received
     assert body == (b'{"id":"task"}' if accept is None else packed)
 
 
-async def test_cancelling_the_read_of_a_body_releases_the_response(transport: DirectTransport) -> None:
-    async with raw_service(raw.responds_and_hangs(HEAD % 9 + b"abc")) as service:
-        reading = asyncio.create_task(swallowed(transport, read(service.url(), timeouts=LONG)))
-        await until(lambda: service.bytes_received > 0)
-        await asyncio.sleep(0.01)
-        reading.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await reading
-        await service.quiet()
-
-
 @by_both_ways
 @pytest.mark.parametrize("debug", [False, True])
 async def test_an_unclosed_response_is_warned_about_once(transport: DirectTransport, op: str, debug: bool) -> None:

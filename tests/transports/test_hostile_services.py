@@ -232,15 +232,6 @@ async def test_what_is_not_read_is_not_received(transport: DirectTransport, tls)
         assert sum([len(piece) async for piece in response.chunks()]) == len(BIG)
 
 
-async def test_a_body_that_is_left_closes_its_connection(transport: DirectTransport, tls) -> None:
-    async with serve(answering(head(f"Content-Length: {len(BIG)}") + BIG), tls) as service:
-        for _ in range(2):
-            async with await transport.send(read(service.url())) as response:
-                async for _ in response.chunks():
-                    break
-        assert len(service.connections) == 2
-
-
 # -- requests ----------------------------------------------------------------------------------------------------------
 
 
