@@ -11,7 +11,7 @@ import vidgen_async.transports
 from vidgen_async.client.resources import AccountInfo, Files, Models
 from vidgen_async.client.videos import Videos
 from vidgen_async.clock import Clock
-from vidgen_async.journal import Journal
+from vidgen_async.journal import Journal, SpendingJournal
 from vidgen_async.orders import Orders
 from vidgen_async.transports import Response, Transport
 from vidgen_async.types.http import Body
@@ -28,7 +28,7 @@ CALLS = [
 ORDER_CALLS = [
     (name, method) for name, method in vars(Orders).items() if inspect.isfunction(method) and not name.startswith("_")
 ]
-PROTOCOLS = (Journal, Transport, Response, Body, Clock)
+PROTOCOLS = (Journal, SpendingJournal, Transport, Response, Body, Clock)
 
 
 def members(cls: type) -> list[tuple[str, object]]:

@@ -22,7 +22,7 @@ from tests.docs.documentation import ROOT, find_blocks, find_program, run_progra
 from tests.free_ports import find_port
 from tests.media.test_upload import PNG
 from tests.transports.raw_service import make_certificate, raw_service, responds
-from vidgen_async import Client, UncertainCreateError, VideoRequest
+from vidgen_async import CatalogModel, Client, UncertainCreateError, VideoRequest
 from vidgen_async.errors import ConnectError, ConnectionLostError
 from vidgen_async.sandbox import Fault
 from vidgen_async.transports import BufferedResponse, Delivery, DirectTransport, FakeTransport, Request
@@ -89,6 +89,21 @@ async def test_the_program_with_a_local_image_saves_one_video_for_one_order(clie
     assert (tmp_path / "boat.mp4").read_bytes()[4:8] == b"ftyp"
     assert [request.op for request in service.requests if request.method == "POST"] == ["files.create", "videos.create"]
     assert {"upload 1.0", "order None", "download 1.0"} <= set(capsys.readouterr().out.splitlines())
+
+
+@pytest.mark.usefixtures("environment")
+async def test_the_programs_about_budgets_show_prices_and_order_within_the_budget(client, service, capsys):
+    await run_program("async def show_prices(")["show_prices"](client)
+    assert "gen-2.0 {'points': 20" in capsys.readouterr().out
+    price = run_program("def price(model")["price"]
+    assert price(CatalogModel(code="m", extra={"points_per_second": 2.5}), VIDEO) == 12.5
+    assert price(CatalogModel(code="m"), VIDEO) is None
+    assert await run_program("async def order_within_budget(")["order_within_budget"](["a boat"] * 30) == 25
+    assert "of the budget of 500 points in 86400 s 0 are spent and 500 are reserved" in capsys.readouterr().out
+    assert len(service.creates) == 25
+    await client.videos.wait(await client.videos.create(VIDEO))
+    await run_program("async def show_spend(")["show_spend"](client)
+    assert "gen-2.0                  1 videos         20 points" in capsys.readouterr().out
 
 
 async def test_the_program_that_downloads_many_videos_saves_them(client, tmp_path, capsys):

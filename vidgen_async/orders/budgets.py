@@ -130,7 +130,8 @@ def budget_exceeded(order: Order, state: LimitState, reserved: int | None) -> Bu
         counted += f", and the cost of {spending.unknown} creates is unknown"
     when = "" if state.room_at is None else f" There is room from {state.room_at:%Y-%m-%d %H:%M} UTC on."
     window = "" if limit.window is None else f" in {limit.window:g} s"
-    message = f"order {order.order_id!r} was not sent: {asks}, and of the budget of {limit.points} points{window} {counted}.{when}"
+    budget = f"the budget of {limit.points} points{window}"
+    message = f"order {order.order_id!r} was not sent: {asks}, and of {budget} {counted}.{when}"
     return BudgetExceededError(
         message,
         spent=spending.spent,

@@ -127,7 +127,7 @@ class SpendRow(Serializable):
     unknown: int
     """Number of creates whose points are neither stated nor estimated: the sum is at least the two numbers above."""
     uncertain: int
-    """Number of creates of which nobody knows whether they are charged; their points are in the numbers above."""
+    """Number of creates of which it is unknown whether they are charged; their points are in the numbers above."""
 
     @property
     def points(self) -> str:

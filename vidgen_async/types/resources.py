@@ -167,7 +167,7 @@ class Account(Serializable):
 
     @property
     def balance(self) -> float | None:
-        """The remaining credits (points): the first field of ``BALANCE_NAMES`` that is a number, else None."""
+        """The remaining credits: the first field of ``BALANCE_NAMES`` that is a number, else None."""
         for name in BALANCE_NAMES:
             value = self.extra.get(name)
             if isinstance(value, str):
