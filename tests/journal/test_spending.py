@@ -1,7 +1,7 @@
 """What creates count for in a budget, and the limit that a journal applies in the commit of an attempt."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -198,23 +198,40 @@ async def test_an_attempt_in_the_future_counts_after_the_clock_was_set_back(jour
 class History:
     """Random operations on several journals, the same on each."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        orders: int = 12,
+        tasks: int = 9,
+        seconds: Sequence[int] = (-3600, 0, 1, 45, 3600, 40000),
+    ) -> None:
         self._rng = random.Random(seed)  # noqa: S311 - a repeatable history
+        self._orders, self._tasks, self._seconds = orders, tasks, seconds
         self.now = NOW
 
-    async def step(self, *journals: Journal) -> None:
+    async def step(self, *journals: Journal, limits: Sequence[SpendingLimit] = ()) -> None:
         rng = self._rng
-        self.now += timedelta(seconds=rng.choice([-3600, 0, 1, 45, 3600, 40000]))
-        name, n = f"order-{rng.randrange(12)}", rng.randint(1, 2)
+        self.now += timedelta(seconds=rng.choice(self._seconds))
+        name, n = f"order-{rng.randrange(self._orders)}", rng.randint(1, 2)
         news = rng.choice(
             [uncertain(self.now), rejected(self.now), evidence(AttemptOutcome.NOT_SENT, self.now)]
-            + [accepted(f"task-{rng.randrange(9)}", self.now)] * 3
+            + [accepted(f"task-{rng.randrange(self._tasks)}", self.now)] * 3
         )
         result = TaskResult(
-            task_id=f"task-{rng.randrange(9)}", status="completed", at=self.now, points=rng.choice([None, -1, 0, 5, 30])
+            task_id=f"task-{rng.randrange(self._tasks)}",
+            status="completed",
+            at=self.now,
+            points=rng.choice([None, -1, 0, 5, 30]),
         )
         wish = asking(
-            name, expect_attempt=rng.randrange(3), states=ANY, now=self.now, reserved=rng.choice([None, 0, 20])
+            name,
+            *limits,
+            expect_attempt=rng.randrange(3),
+            states=ANY,
+            now=self.now,
+            reserved=rng.choice([None, 0, 20]),
+            reason=" ".join(str(limit.points) for limit in limits),
         )
         kind = rng.choice(["begin", "begin", "settle", "settle", "record", "get"])
         for journal in journals:
@@ -308,6 +325,11 @@ async def test_the_first_minute_of_a_window_counts_completely_and_no_earlier_one
         least = (await join(journal, now - timedelta(seconds=seconds))).reserved
         most = (await join(journal, now - timedelta(seconds=seconds + MINUTE))).reserved
         assert least <= counted <= most
+        for points in range(0, counted, 89):
+            limit = evolve(ONE_DAY, window=seconds, points=points)
+            room_at = (await read(journal, limit, now=now, asked=0)).room_at
+            assert (await read(journal, limit, now=room_at, asked=0)).is_allowed
+            assert not (await read(journal, limit, now=room_at - timedelta(seconds=1), asked=0)).is_allowed
 
 
 async def test_what_was_written_without_triggers_is_corrected(open_file, path):

@@ -277,14 +277,18 @@ class MemoryJournal:
     def _read_limit(
         self, service: str, account: str, limit: SpendingLimit, reserved: int | None, now: datetime
     ) -> LimitState:
+        def read_sums(seconds: int, since: int, until: int) -> list[tuple[int, Spending]]:
+            sums = self._sums[service, account, seconds]
+            starts = range(since, until, MINUTE) if seconds == MINUTE else sorted(sums)
+            return [(start, sums[start]) for start in starts if since <= start < until and start in sums]
+
         minute, day = limit.begins_at(now)
-        minutes, days = (self._sums[service, account, seconds] for seconds in (MINUTE, DAY))
-        spending = sum((sums for start, sums in days.items() if start >= day), Spending())
-        spending = sum((minutes.get(start, Spending()) for start in range(minute, day, MINUTE)), spending)
+        window = [*read_sums(MINUTE, minute, day), *read_sums(DAY, day, 2**62)]
+        spending = sum((sums for _, sums in window), Spending())
         if limit.allows(spending, reserved):
             return LimitState(limit, spending, is_allowed=True)
-        rows = sorted((item for item in minutes.items() if item[0] >= minute), key=itemgetter(0))
-        return LimitState(limit, spending, is_allowed=False, room_at=limit.find_room(spending, reserved, rows))
+        room_at = limit.find_room(spending, reserved, now, read_sums)
+        return LimitState(limit, spending, is_allowed=False, room_at=room_at)
 
     def _count(self, ref: OrderRef, n: int, counted_at: datetime | None) -> None:
         """Set the latest time at which the service can have counted the attempt; None if it holds no slot."""

@@ -1,8 +1,9 @@
 """The default time limit of waits; the submission limit (section 8): which attempts hold a slot, how long to wait for
 one, and the pause after a 429; and what a budget allows."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
 
 from attrs import field, frozen, validators
 
@@ -96,6 +97,8 @@ def compute_retry_at(answered_at: datetime, retry_after: float | None) -> dateti
 
 #: The lengths of the periods, in seconds, of which journals store the sums of points.
 MINUTE, DAY = 60, 86400
+#: Later than every period.
+_END = 2**62
 #: More points than this are those of no task: the charge counts as unknown.
 MOST_POINTS = 10**12
 
@@ -118,6 +121,10 @@ class Spending:
         return Spending(self.spent - other.spent, self.reserved - other.reserved, self.unknown - other.unknown)
 
 
+#: Returns the beginnings, in seconds since 1970, and the sums of the periods of this length that begin in a range.
+ReadSums: TypeAlias = Callable[[int, int, int], Iterable[tuple[int, Spending]]]
+
+
 @frozen(kw_only=True)
 class SpendingLimit:
     """The points that the creates of an account may cost in a rolling window, as the journal enforces it."""
@@ -133,7 +140,7 @@ class SpendingLimit:
         the sums of the minutes up to that day, and of the days from it on, are those of the window. Both are the same
         if the window is all time."""
         if self.window is None:
-            return -(2**62), -(2**62)
+            return -_END, -_END
         since = int((now - timedelta(seconds=self.window)).timestamp() // 1)
         return since // MINUTE * MINUTE, -(-since // DAY) * DAY
 
@@ -149,19 +156,25 @@ class SpendingLimit:
         counted = self.count(spending + asked)
         return counted is not None and counted <= self.points
 
-    def find_room(
-        self, spending: Spending, reserved: int | None, minutes: Iterable[tuple[int, Spending]]
-    ) -> datetime | None:
+    def find_room(self, spending: Spending, reserved: int | None, now: datetime, read: ReadSums) -> datetime | None:
         """Return when the create is within the limit, if there is no other one meanwhile; None if it never is.
 
         Args:
             spending: That of the window.
             reserved: The points that the create may cost, None if unknown.
-            minutes: The sums of the window's minutes, oldest first, with the beginning of each in seconds since 1970.
+            now: The current time.
+            read: Reads the stored sums.
         """
-        if self.window is None:
+        if self.window is None or not self.allows(Spending(), reserved):
             return None
-        for start, sums in minutes:
+        minute, day = self.begins_at(now)
+        days = list(read(DAY, day, _END))
+        rest = spending - sum((sums for _, sums in days), Spending())
+        for first, sums in ((minute, rest), *days):  # noqa: B007 - that of the last one is used
+            if self.allows(spending - sums, reserved):
+                break
+            spending -= sums
+        for start, sums in read(MINUTE, first, first + DAY):
             spending -= sums
             if self.allows(spending, reserved):
                 return datetime.fromtimestamp(start + MINUTE + self.window, UTC)

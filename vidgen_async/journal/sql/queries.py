@@ -282,8 +282,13 @@ def read_limit(
     spending = _spending(db.execute(_SQL["read_spending"], parameters).fetchone())
     if limit.allows(spending, reserved):
         return LimitState(limit, spending, is_allowed=True)
-    rows = db.execute(_SQL["read_minutes"], parameters).fetchall() if limit.window is not None else []
-    room_at = limit.find_room(spending, reserved, ((row["start"], _spending(row)) for row in rows))
+
+    def read_sums(seconds: int, since: int, until: int) -> list[tuple[int, Spending]]:
+        period = {"service": service, "account": account, "seconds": seconds, "since": since, "until": until}
+        rows = db.execute(_SQL["read_sums"], period)
+        return [(row["start"], _spending(row)) for row in rows.fetchall()]
+
+    room_at = limit.find_room(spending, reserved, now, read_sums)
     return LimitState(limit, spending, is_allowed=False, room_at=room_at)
 
 

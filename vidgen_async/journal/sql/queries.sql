@@ -193,9 +193,9 @@ FROM (
     WHERE service = :service AND account = :account AND seconds = 86400 AND start >= :day
 ) AS sums
 
--- name: read_minutes
+-- name: read_sums
 SELECT start, spent, estimated AS reserved, unknown FROM spending
-WHERE service = :service AND account = :account AND seconds = 60 AND start >= :minute
+WHERE service = :service AND account = :account AND seconds = :seconds AND start >= :since AND start < :until
 ORDER BY start
 
 -- The attempts of a page of orders that count, by model, state and quarter of an hour: time zones differ by such.
