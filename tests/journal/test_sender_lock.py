@@ -3,7 +3,9 @@
 import asyncio
 import os
 import shutil
+import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from tests.journal.conftest import ACCOUNT, NOW, SERVICE, accepted, ref_of, rows, sending
 from vidgen_async.journal import SqliteJournal
 from vidgen_async.journal.sqlite import sender_lock
+from vidgen_async.journal.sqlite.side_files import find_side_files
 from vidgen_async.types.orders import OrderState
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,6 +29,23 @@ async def main():
     for number in range(64):
         await sending(journal, f"order-{number}")
     os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+#: Begins attempts without end, and asks after each one whose senders have ended.
+SENDS_AND_ASKS = """
+import asyncio, itertools, os, sys
+from tests.journal.conftest import ACCOUNT, NOW, SERVICE, sending
+from vidgen_async.journal import SqliteJournal
+
+async def main():
+    journal = SqliteJournal(sys.argv[1])
+    for number in itertools.count():
+        await sending(journal, f"{os.getpid()}-{number}", limit=10**9)
+        await journal.list(SERVICE, ACCOUNT, NOW, newest_first=True, limit=10)
+        print(number, flush=True)
 
 asyncio.run(main())
 """
@@ -60,6 +80,26 @@ async def test_all_attempts_of_a_killed_process_are_uncertain_at_once(open_file,
     assert await process.wait() < 0
     orders = await open_file().list(SERVICE, ACCOUNT, NOW)
     assert [order.state for order in orders] == [OrderState.UNCERTAIN] * 64
+
+
+@pytest.mark.slow
+def test_while_the_files_beside_the_journal_are_deleted_no_living_sender_is_taken_for_ended(path):
+    with ExitStack() as stack:
+        senders = []
+        for _ in range(3):
+            command = [sys.executable, "-W", "error", "-c", SENDS_AND_ASKS, str(path)]
+            process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)  # noqa: S603 - our own script
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            senders.append(process)
+        for _ in range(40):
+            for sender in senders:
+                assert sender.stdout.readline(), "it still runs"
+            for each in find_side_files(path):
+                if each.suffix != ".db-journal":
+                    each.unlink(missing_ok=True)
+        assert rows(path, "SELECT count(*) FROM evidence") == [(0,)]
+        assert rows(path, "SELECT count(*) >= 120, count(*) = count(session) FROM attempts") == [(1, 1)]
 
 
 async def test_a_missing_file_proves_nothing(sender, open_file, senders):
