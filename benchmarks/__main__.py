@@ -33,6 +33,7 @@ BENCHMARKS = (
     "imports",
     "journal",
     "postgres",
+    "budgets",
     "lists",
     "waiting_jobs",
     "cassettes",

@@ -101,7 +101,7 @@ class Aiosqlite:
 
     async def intend(self, order: Order) -> Order:
         async with self._transaction() as db:
-            await db.execute(queries._ADD_ORDER, asdict(order.ref) | queries._to_row(order))
+            await db.execute(queries._SQL["add_order"], asdict(order.ref) | queries._to_row(order))
             return await self._read(db, order.ref)
 
     async def begin(self, permission: Permission) -> Attempt:
@@ -112,13 +112,13 @@ class Aiosqlite:
                 raise OrderChanged(order)
             since = queries._micros(permission.now) - int(1e6 * (pacing.window + SLOT_MARGIN.total_seconds()))
             window = {"service": ref.service, "account": ref.account, "since": since}
-            held = queries._COUNT_HELD_SLOTS, window | {"newest_at": since, "limit": pacing.limit}
+            held = queries._SQL["count_held_slots"], window | {"newest_at": since, "limit": pacing.limit}
             ((used, _),) = await db.execute_fetchall(*held)
             if used >= pacing.limit:
                 raise MustWait(Turn(0, 0.0))
             attempt = permission.make_attempt()
             facts = queries._to_row(attempt) | {"counted_at": queries._to_column(attempt.counted_at)}
-            await db.execute(queries._ADD_ATTEMPT, asdict(ref) | facts)
+            await db.execute(queries._SQL["add_attempt"], asdict(ref) | facts)
             await self._store_stage(db, order.with_attempt(attempt))
             return attempt
 
@@ -126,9 +126,9 @@ class Aiosqlite:
         async with self._transaction() as db:
             after = (await self._read(db, ref)).with_evidence(n, evidence)
             attempt = asdict(ref) | {"n": n}
-            await db.execute(queries._ADD_EVIDENCE, attempt | queries._to_row(evidence))
+            await db.execute(queries._SQL["add_evidence"], attempt | queries._to_row(evidence))
             counted_at = queries._to_column(after.attempts[n - 1].counted_at)
-            await db.execute(queries._SET_COUNTED_AT, attempt | {"counted_at": counted_at})
+            await db.execute(queries._SQL["set_counted_at"], attempt | {"counted_at": counted_at})
             await self._store_stage(db, after)
             return after
 
@@ -137,16 +137,17 @@ class Aiosqlite:
             await self._opened.close()
 
     async def _store_stage(self, db: aiosqlite.Connection, order: Order) -> None:
-        await db.execute(queries._SET_STAGE_OF_ORDER, asdict(order.ref) | {"state": order.state})
+        await db.execute(queries._SQL["set_stage_of_order"], asdict(order.ref) | {"state": order.state})
 
     async def _read(self, db: aiosqlite.Connection, ref: OrderRef) -> Order:
-        async def rows(query: str, table: str) -> list[Any]:
-            return list(await db.execute_fetchall(f"{query} {queries._OF_ORDER.format(table)}", asdict(ref)))
+        async def rows(name: str) -> list[Any]:
+            query = queries._SQL[name].replace("{which}", "= :order_id")
+            return list(await db.execute_fetchall(query, asdict(ref)))
 
-        attempts = await rows(queries._ATTEMPTS, "attempts")
-        closings = await rows(queries._CLOSINGS, "closings")
-        await rows(queries._RESULTS, "evidence")
-        for row in await rows(queries._ORDERS, "orders"):
+        attempts = await rows("read_attempts")
+        closings = await rows("read_closings")
+        await rows("read_results")
+        for row in await rows("read_orders"):
             return Order(
                 ref=ref,
                 idempotency_key=row["idempotency_key"],

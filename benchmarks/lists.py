@@ -44,7 +44,8 @@ _NUMBERED = f"""
         SELECT n, {_STAGE} AS stage, 'order-' || n AS order_id, 'task-' || n AS task_id, :now + n AS at FROM numbers
     )
 """
-_FILL = (
+#: The statements that store orders.
+FILL = (
     f"""
     {_NUMBERED}
     INSERT INTO orders
@@ -109,9 +110,9 @@ def run(scale: Scale) -> list[Figure]:
             journals[_name(POSTGRES, many)] = postgres = PostgresJournal(
                 server.dsn, schema=f"with_{many}", time_limit=600
             )
-            for statement in _FILL:
-                asyncio.run(sqlite._write(partial(_execute, statement, many)))
-                asyncio.run(postgres._write(partial(_execute, statement, many)))
+            for statement in FILL:
+                asyncio.run(sqlite._write(partial(execute, statement, many)))
+                asyncio.run(postgres._write(partial(execute, statement, many)))
                 with psycopg.connect(server.dsn, autocommit=True) as connection:
                     connection.execute("VACUUM ANALYZE")  # as the server does by itself after a minute
         for title, read in READS.items():
@@ -152,7 +153,8 @@ def _take(journals: Mapping[str, SqlJournal[Any]], read: Read, name: str) -> flo
     return asyncio.run(measure())
 
 
-def _execute(statement: str, many: int, db: Database) -> None:
+def execute(statement: str, many: int, db: Database) -> None:
+    """Store so many orders: one of the statements that do so."""
     now = int(time.time() * 1e6) - many
     body = b'{"model": "vendorh3", "prompt": "' + b"A paper boat sails at dawn. " * 15 + b'", "duration": 5}'
     facts = {"many": many, "every": many // FEW, "now": now, "service": SERVICE, "account": ACCOUNT}

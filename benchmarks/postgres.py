@@ -55,17 +55,17 @@ class PlainInserts:
         return proposed
 
     async def intend(self, order: Order) -> Order:
-        await self._execute(queries._ADD_ORDER, asdict(order.ref) | queries._to_row(order))
+        await self._execute(queries._SQL["add_order"], asdict(order.ref) | queries._to_row(order))
         return self._orders.setdefault(order.ref, order)
 
     async def begin(self, permission: Permission) -> Attempt:
         attempt = permission.make_attempt()
         facts = queries._to_row(attempt) | {"counted_at": queries._to_column(attempt.counted_at)}
-        await self._execute(queries._ADD_ATTEMPT, asdict(permission.ref) | facts)
+        await self._execute(queries._SQL["add_attempt"], asdict(permission.ref) | facts)
         return attempt
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
-        await self._execute(queries._ADD_EVIDENCE, asdict(ref) | {"n": n} | queries._to_row(evidence))
+        await self._execute(queries._SQL["add_evidence"], asdict(ref) | {"n": n} | queries._to_row(evidence))
         return self._orders[ref]
 
     async def aclose(self) -> None:

@@ -10,8 +10,8 @@ from importlib import import_module
 import pytest
 from attrs import evolve
 
-from benchmarks import cassette_recorders as recorders
 from benchmarks import (
+    budgets,
     cassettes,
     creates,
     downloads,
@@ -23,6 +23,7 @@ from benchmarks import (
     uploads,
     waiting_jobs,
 )
+from benchmarks import cassette_recorders as recorders
 from benchmarks.media_service import MEGABYTE, running_media_service, statuses
 from benchmarks.results import Scale
 from tests.journal.conftest import rows
@@ -51,6 +52,7 @@ def by_name(figures):
         (imports, {imports.CLIENT, imports.RAW, imports.COMMAND_LIBRARIES, *imports.COMMANDS}),
         (journal, set(journal_peers.PEERS)),
         (postgres, {postgres.OURS, postgres.RAW, postgres.SQLITE, "round trips"}),
+        (budgets, set(budgets.LIMITS)),
         (lists, {f"{kind}, {many:,} orders" for kind in (lists.SQLITE, lists.POSTGRES) for many in (1000, 5000)}),
         (waiting_jobs, {f"{way}: memory of a worker" for way in waiting_jobs.WAYS}),
         (cassettes, {*recorders.RECORDERS, cassettes.CLIENT, cassettes.EQUAL}),

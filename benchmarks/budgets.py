@@ -1,0 +1,97 @@
+"""What a budget adds to the four commits of a create and its end in SQLite: intend, begin, settle and record.
+
+The journals have attempts in all minutes of the last 24 hours and all of 30 days. The windows take turns.
+"""
+
+import asyncio
+import itertools
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+from benchmarks.children import interleaved
+from benchmarks.lists import ACCOUNT, FILL, SERVICE, execute
+from benchmarks.measure import machine, median
+from benchmarks.results import Figure, Scale, at_most, ratios_of, with_ratio
+from vidgen_async import Pacing
+from vidgen_async.journal import Permission, SqliteJournal
+from vidgen_async.journal.sql.queries import Database
+from vidgen_async.types.limits import DAY, SpendingLimit
+from vidgen_async.types.orders import SENDABLE, AttemptOutcome, Evidence, Order, OrderRef, TaskResult
+
+NONE = "no budget"
+_WINDOWS: Mapping[str, float | None] = {"24 h": DAY, "30 days": 30 * DAY, "all time": None}
+LIMITS: Mapping[str, Sequence[SpendingLimit]] = {NONE: ()} | {
+    f"budget for {name}": [SpendingLimit(points=10**9, window=window, unknown=20)] for name, window in _WINDOWS.items()
+}
+#: With a budget, an order may take so many times as long.
+MOST = 1.15
+_ORDERS = 3
+_SPREAD = "UPDATE attempts SET sent_at = sent_at - CAST(substr(order_id, 7) AS INTEGER) * :gap"
+
+
+def run(scale: Scale) -> list[Figure]:
+    found: list[Figure] = []
+    with tempfile.TemporaryDirectory() as directory:
+        note = machine(Path(directory))
+        for many in (scale.orders // 100, scale.orders):
+            journal = SqliteJournal(Path(directory) / f"{many}.db")
+            asyncio.run(_fill(journal, many))
+            blocks = interleaved(LIMITS, scale.blocks, partial(_take, journal, itertools.count()))
+            found += figures(many, blocks, note)
+            asyncio.run(journal.aclose())
+    return found
+
+
+def figures(many: int, seconds: Mapping[str, Sequence[float]], note: str) -> Iterator[Figure]:
+    """Milliseconds of an order, and the ratio to one without a budget."""
+    for name, found in seconds.items():
+        figure = Figure(f"an order, {many:,} attempts in 30 days", name, median(found) * 1e3, "ms", note=note)
+        ratios = ratios_of(found, seconds[NONE])
+        yield figure if name == NONE else with_ratio(figure, NONE, ratios, partial(at_most, MOST))
+
+
+async def _fill(journal: SqliteJournal, many: int) -> None:
+    def spread(db: Database) -> None:
+        db.execute(_SPREAD, {"gap": 30 * DAY * 10**6 // many})
+
+    for statement in FILL:
+        await journal._write(partial(execute, statement, many))
+    await journal._write(spread)
+    await journal.verify_spending(SERVICE, ACCOUNT)
+
+
+def _take(journal: SqliteJournal, numbers: Iterator[int], name: str) -> float:
+    """The seconds of one order."""
+
+    async def measure() -> float:
+        begun_at = time.perf_counter()
+        for number in itertools.islice(numbers, _ORDERS):
+            await store_order(journal, f"new-{number}", LIMITS[name])
+        return (time.perf_counter() - begun_at) / _ORDERS
+
+    return asyncio.run(measure())
+
+
+async def store_order(journal: SqliteJournal, name: str, limits: Sequence[SpendingLimit]) -> None:
+    """The commits of one order."""
+    now = datetime.now(UTC)
+    ref = OrderRef(service=SERVICE, account=ACCOUNT, order_id=name)
+    await journal.intend(Order(ref=ref, idempotency_key=f"key-of-{name}", body=b"{}", created_at=now))
+    permission = Permission(
+        ref=ref,
+        expect_attempt=0,
+        states=SENDABLE,
+        now=now,
+        deadline_at=now + timedelta(seconds=130),
+        pacing=Pacing(limit=10**9),
+        reserved=20,
+        limits=limits,
+    )
+    await journal.begin(permission)
+    evidence = Evidence(outcome=AttemptOutcome.ACCEPTED, at=now, status=202, task_id=f"task-of-{name}", answered=True)
+    await journal.settle(ref, 1, evidence)
+    await journal.record(SERVICE, [TaskResult(task_id=f"task-of-{name}", status="completed", at=now, points=20)])
