@@ -11,13 +11,13 @@ import sys
 import traceback
 
 #: What can be started.
-WORKER, SERVICE = b"worker", b"service"
+WORKER, SERVICE, SPENDER = b"worker", b"service", b"spender"
 
 
 def main(control: socket.socket) -> None:
-    from tests.proof import recording_service, worker  # noqa: PLC0415 - loaded now, not again by every child
+    from tests.proof import recording_service, spender, worker  # noqa: PLC0415 - loaded now, not again by every child
 
-    programs = {WORKER: worker.main, SERVICE: recording_service.main}
+    programs = {WORKER: worker.main, SERVICE: recording_service.main, SPENDER: spender.main}
     children = []
     control.send(b"ready")
     while True:

@@ -274,15 +274,15 @@ class Processes:
         port = int(await service.stdout.readline())
         self.base_url = f"http://127.0.0.1:{port}/openapi/v1"
 
-    async def start(self, *lanes: list[list[Any]], door: str = "", **more: Any) -> Worker:
-        """A worker that carries out these lanes of steps (see ``worker``)."""
+    async def start(self, *lanes: list[list[Any]], door: str = "", program: bytes = WORKER, **more: Any) -> Worker:
+        """A worker that carries out these lanes of steps (see ``worker``), or another program."""
         wanted = {
             "key": KEY,
             "base_url": self.base_url.replace("/openapi", f"{door}/openapi"),
             "journal": self.journal,
             "lanes": lanes,
         }
-        return await self._start(WORKER, wanted | more)
+        return await self._start(program, wanted | more)
 
     async def _start(self, program: bytes, wanted: dict[str, Any]) -> Worker:
         there_in, stdin = os.pipe()
