@@ -64,7 +64,7 @@ def charge_of(kind: type[errors.VidgenError]) -> str:
         return "see the subclass"
     if issubclass(kind, errors.CassetteSecretError):
         return "see the request"  # it was answered before the cassette was checked
-    if issubclass(kind, errors.UncertainCreateError):
+    if issubclass(kind, errors.UncertainCreateError | errors.StillSendingError):
         return "unknown"
     if issubclass(kind, errors.TaskFailedError):
         return "yes, perhaps refunded"

@@ -458,7 +458,17 @@ class Orders:
         now = self._clock.wall()
         cause = f"adopted by {by or 'an operator'}" + (f": {reason}" if reason else "")
         evidence = Evidence(outcome=AttemptOutcome.ACCEPTED, at=now, task_id=task_id, cause=cause)
-        adoption = Attempt(n=0, sent_at=now, deadline_at=now, kind="adopt", by=by, reason=reason, evidence=evidence)
+        reserved = max((one.reserved for one in order.attempts if one.reserved is not None), default=None)
+        adoption = Attempt(
+            n=0,
+            sent_at=now,
+            deadline_at=now,
+            kind="adopt",
+            by=by,
+            reason=reason,
+            reserved=reserved,
+            evidence=evidence,
+        )
         found = await self._journal.adopt(order.ref, adoption, states)
         if found.ref != order.ref:
             raise taken_by_another(order, found, task_id)
