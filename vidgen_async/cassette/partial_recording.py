@@ -17,11 +17,9 @@ from attrs import evolve, frozen
 from vidgen_async.cassette.body_decoding import BLOBS
 from vidgen_async.cassette.body_encoding import Blob
 from vidgen_async.cassette.checks import blob_names
-from vidgen_async.cassette.document import FORMAT, VERSION, Document, Interaction, Meta
+from vidgen_async.cassette.document import FORMAT, VERSION, Document, Interaction, Meta, meta_form, to_text
 from vidgen_async.cassette.reader import Reader
-from vidgen_async.cassette.secret_scan import redact_again, refuse_secrets
-from vidgen_async.cassette.storage import load_if_there, publish, store
-from vidgen_async.cassette.writer import meta_form, to_text
+from vidgen_async.cassette.secret_scan import load_if_there, publish, redact_again, refuse_secrets, store
 from vidgen_async.errors import CassetteBusyError, CassetteError, CassetteInvalidError, CassetteNotFoundError
 
 try:

@@ -12,7 +12,7 @@ from yarl import URL
 
 from vidgen_async import Client
 from vidgen_async.cassette import Cassette, Mode, load
-from vidgen_async.cassette.transport_factory import nothing_is_recorded, resolve_auto
+from vidgen_async.cassette.modes import nothing_is_recorded, resolve_auto
 from vidgen_async.client import RECOMMENDED_INTERVAL
 from vidgen_async.client.settings import checked_base_url, checked_key, make_transport
 from vidgen_async.clock import LoopClock
