@@ -14,7 +14,7 @@ import pytest
 
 from tests.signals import accept_signals
 from vidgen_async.cli.command_runner import SIGNALS
-from vidgen_async.cli.terminal.standard_streams import GuardedStream, OutputError, guarded_streams
+from vidgen_async.cli.process import GuardedStream, OutputError, guarded_streams
 from vidgen_async.sandbox import Fault
 
 from .conftest import BOAT, VIDGEN, Stream, environment

@@ -2,8 +2,7 @@
 
 import sys
 
-from vidgen_async.cli.interrupts import exit_at_interrupts
-from vidgen_async.cli.terminal.standard_streams import guarded_streams
+from vidgen_async.cli.process import exit_at_interrupts, guarded_streams
 
 _NEEDED = ("click", "rich", "platformdirs")
 

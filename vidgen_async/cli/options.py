@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 import click
 from attrs import fields_dict
 
-from vidgen_async.cli.interrupts import exit_at_interrupts
 from vidgen_async.cli.option_values import Number, WholeNumber, check_image, check_texts, problem_of_text, read_field
+from vidgen_async.cli.process import exit_at_interrupts
 from vidgen_async.cli.settings import DEFAULT_ACCOUNT, ONE_DAY, Access, Settings
 from vidgen_async.errors import ConfigurationError, VidgenError
 from vidgen_async.types import Ratio

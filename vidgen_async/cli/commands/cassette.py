@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import evolve
 
-from vidgen_async.cli.interrupts import exit_at_interrupts
 from vidgen_async.cli.option_values import read_age
 from vidgen_async.cli.options import OrderedGroup, json_option, traceback_option
+from vidgen_async.cli.process import drop_lost_output, exit_at_interrupts
 from vidgen_async.cli.run_state import RunState
 from vidgen_async.cli.terminal.exit_reports import error_report
-from vidgen_async.cli.terminal.formatting import seconds, traceback_of
-from vidgen_async.cli.terminal.standard_streams import drop_lost_output
-from vidgen_async.cli.terminal.views import Table, facts_of
+from vidgen_async.cli.terminal.formatting import Table, facts_of, seconds, traceback_of
 from vidgen_async.errors import CassetteError
 
 if TYPE_CHECKING:

@@ -1,8 +1,10 @@
-"""stdout and stderr of one run: output that cannot be written never changes the outcome of a paid order."""
+"""The process of a run: its standard streams, where output that cannot be written never changes the outcome of a paid
+order; and Ctrl-C while modules are imported."""
 
 import errno
 import io
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -169,3 +171,23 @@ def _open_closed_descriptors() -> None:
         while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass
         os.close(opened)
+
+
+@contextmanager
+def exit_at_interrupts() -> Iterator[None]:
+    """Exit at Ctrl-C while modules are imported: an import could turn KeyboardInterrupt into another exception."""
+
+    def exit_now(*_: object) -> None:
+        with suppress(OSError):
+            os.write(2, b"error: interrupted\n")
+        os._exit(130)
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:  # ignored, or handled by an application
+        yield
+        return
+    signal.signal(signal.SIGINT, exit_now)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
