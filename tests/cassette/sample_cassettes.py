@@ -9,7 +9,7 @@ from typing import Any
 from attrs import evolve
 
 from vidgen_async.cassette import Document, Failure, Interaction, Meta, RecordedRequest
-from vidgen_async.cassette.writer import interaction_form, meta_form, request_form, write
+from vidgen_async.cassette.document import interaction_form, meta_form, request_form, write
 
 BASE = "https://api.vidgen.test/openapi/v1"
 LINK = "https://cdn.vidgen.test/v/1.mp4?exp=4102444800&sig=REDACTED-sig-1"

@@ -33,7 +33,7 @@ from tests.cassette.recording_harness import (
 from tests.transports import raw_service as raw
 from tests.transports.raw_service import raw_service
 from vidgen_async.cassette import Cassette, load, recover
-from vidgen_async.cassette.transport_factory import CI_VARIABLES
+from vidgen_async.cassette.modes import CI_VARIABLES
 from vidgen_async.errors import (
     CassetteBusyError,
     CassetteError,

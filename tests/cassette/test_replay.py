@@ -38,7 +38,7 @@ from tests.media.sites import RangeHost, site, to
 from tests.media.sites import video as made_video
 from vidgen_async import Client
 from vidgen_async.cassette import Cassette, Document, Interaction, Meta, RecordedRequest
-from vidgen_async.cassette.writer import write
+from vidgen_async.cassette.document import write
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import (
     BodyError,

@@ -28,7 +28,7 @@ from tests.cassette.recording_harness import (
 )
 from vidgen_async import Client
 from vidgen_async.cassette import Cassette, Document, Interaction, Meta, RecordedRequest, load, scan
-from vidgen_async.cassette.writer import write
+from vidgen_async.cassette.document import write
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import (
     CassetteError,

@@ -25,11 +25,11 @@ from attrs import evolve
 from tests.signals import accept_signals
 from vidgen_async.cli.app import run_app
 from vidgen_async.cli.command_runner import SIGNALS
+from vidgen_async.cli.process import guarded_streams
 from vidgen_async.cli.terminal.exit_reports import Report
+from vidgen_async.cli.terminal.formatting import Document, View
 from vidgen_async.cli.terminal.result_output import plain_lines
-from vidgen_async.cli.terminal.standard_streams import guarded_streams
 from vidgen_async.cli.terminal.status_display import Screen
-from vidgen_async.cli.terminal.views import Document, View
 from vidgen_async.sandbox import Failure, Fault, ReceivedCreate, Sandbox, SandboxTask, media, outcome_by_prompt
 from vidgen_async.sandbox.media import Film, render
 

@@ -157,14 +157,3 @@ def test_the_entry_point_exits_with_the_exit_code(here, monkeypatch):
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 5
-
-
-def test_ctrl_c_before_a_command_starts_is_exit_code_130_and_one_line(monkeypatch, capsys):
-    def interrupted():
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("vidgen_async.cli.app.run_app", interrupted)
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 130
-    assert capsys.readouterr().err == "error: interrupted\n"

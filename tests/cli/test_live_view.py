@@ -8,8 +8,7 @@ from rich.console import Console
 
 from vidgen_async.cli.terminal.exit_codes import Exit
 from vidgen_async.cli.terminal.result_output import plain_lines
-from vidgen_async.cli.watch.live_view import live_view, summary
-from vidgen_async.cli.watch.progress import WatchProgress
+from vidgen_async.cli.watch_progress import WatchProgress, live_view, summary
 from vidgen_async.errors import NotFoundError, WaitTimeoutError
 from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher import Outcome, WatcherStats

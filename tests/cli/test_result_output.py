@@ -6,9 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
-from vidgen_async.cli.terminal.formatting import age, limit, span
+from vidgen_async.cli.terminal.formatting import Facts, Table, age, facts_of, limit, span
 from vidgen_async.cli.terminal.result_output import plain_lines, show_on_terminal, show_plain
-from vidgen_async.cli.terminal.views import Facts, Table, facts_of
 
 TABLE = Table(
     names=("model", "name", "memberPoints", "cause"),

@@ -18,7 +18,7 @@ import asyncio
 import sys
 from rich.console import Console
 from rich.live import Live
-from vidgen_async.cli.watch.display import _suspendable
+from vidgen_async.cli.watch import _suspendable
 
 async def main():
     live = Live("the view", console=Console(force_terminal=True), screen=True, auto_refresh=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from vidgen_async.cli.terminal.file_copy import copy_to_stdout
+from vidgen_async.cli.targets import copy_to_stdout
 from vidgen_async.sandbox import Fault
 
 from .conftest import BOAT, Input, Stream

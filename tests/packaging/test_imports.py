@@ -65,7 +65,7 @@ def test_each_import_brings_along_what_it_needs_and_nothing_else():
 NOT_FOR_A_NEW_CLIENT = {
     "cattrs", "sqlite3", "vidgen_async.cassette", "vidgen_async.cli", "vidgen_async.journal.sqlite",
     "vidgen_async.media",
-    "vidgen_async.otel", "vidgen_async.redaction.secret_places", "vidgen_async.redaction.secret_names",
+    "vidgen_async.otel", "vidgen_async.redaction.named_values", "vidgen_async.redaction.secret_names",
     "vidgen_async.sandbox", "vidgen_async.service.validation", *OF_THE_EXTRAS,
 }  # fmt: skip
 

@@ -26,10 +26,10 @@ from coverage import Coverage
 
 import vidgen_async.journal.sqlite.journal
 import vidgen_async.pytest_plugin
-import vidgen_async.pytest_plugin.session_hooks
-import vidgen_async.redaction.secret_places
+import vidgen_async.pytest_plugin.session
+import vidgen_async.redaction.named_values
 import vidgen_async.service.validation
-from vidgen_async.cassette.transport_factory import CI_VARIABLES
+from vidgen_async.cassette.modes import CI_VARIABLES
 from vidgen_async.sandbox import Sandbox
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from vidgen_async.pytest_plugin.fixture_setup import LONGEST, cassettes_of, file_name
+from vidgen_async.pytest_plugin.session import LONGEST, cassettes_of, file_name
 from vidgen_async.pytest_plugin.settings import is_name
 
 ROOT = Path("/home/project")

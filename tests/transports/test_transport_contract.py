@@ -13,7 +13,7 @@ import pytest
 
 from tests.transports import broken_transports as broken
 from tests.transports.contract_harnesses import FakeHarness, ReplayHarness, only
-from vidgen_async.cassette.appending import AppendingTransport
+from vidgen_async.cassette.modes import AppendingTransport
 from vidgen_async.cassette.recording import RecordingTransport
 from vidgen_async.transports.base import Transport, WrappingTransport
 from vidgen_async.transports.contract import Harness, TransportContract, harness

@@ -164,11 +164,6 @@ def check_cassette(path: Path, *, now: datetime, max_age: timedelta | None = Non
     return problems
 
 
-def blob_names(document: Document) -> set[str]:
-    """The names of the blobs that belong to a cassette."""
-    return {body["blob"] for _, body in _bodies(document) if "blob" in body}
-
-
 def _bodies(document: Document) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every body with its JSON pointer."""
     for at, interaction in enumerate(document.interactions):

@@ -14,14 +14,9 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from vidgen_async.cassette.body_decoding import BLOBS
-from vidgen_async.cassette.body_encoding import Blob
-from vidgen_async.cassette.checks import blob_names
-from vidgen_async.cassette.document import FORMAT, VERSION, Document, Interaction, Meta
+from vidgen_async.cassette.document import FORMAT, VERSION, Document, Interaction, Meta, meta_form, to_text
 from vidgen_async.cassette.reader import Reader
-from vidgen_async.cassette.secret_scan import redact_again, refuse_secrets
-from vidgen_async.cassette.storage import load_if_there, publish, store
-from vidgen_async.cassette.writer import meta_form, to_text
+from vidgen_async.cassette.secret_scan import load_if_there, publish, redact_again, refuse_secrets
 from vidgen_async.errors import CassetteBusyError, CassetteError, CassetteInvalidError, CassetteNotFoundError
 
 try:
@@ -137,7 +132,7 @@ class RecoveredRecording:
     part: Path
     """The file of the recording."""
     target: Path
-    """Where the cassette is stored: beside the recording, unless it is changed with ``attrs.evolve``."""
+    """Where the cassette is stored: beside the recording."""
     document: Document
     #: Requests without an outcome.
     unfinished: tuple[str, ...] = ()
@@ -145,7 +140,7 @@ class RecoveredRecording:
     damaged: int = 0
 
     def publish(self, *, replace: bool = True) -> Path:
-        """Store the cassette atomically, after a scan for secrets, and copy its blobs to another directory.
+        """Store the cassette atomically, after a scan for secrets.
 
         Args:
             replace: Replace a cassette that is damaged, or has interactions that were not recovered.
@@ -159,10 +154,6 @@ class RecoveredRecording:
         if not replace:
             self._refuse_to_replace()
         refuse_secrets(self.document)
-        for name in blob_names(self.document):
-            blob = self.part.parent / BLOBS / name
-            if blob.is_file() and not (self.target.parent / BLOBS / name).exists():
-                store(Blob(name, blob.read_bytes()), self.target.parent / BLOBS)
         publish(self.document, self.target)
         return self.target
 

@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from vidgen_async.cassette.body_encoding import BodyCapture, answer_body, request_body
-from vidgen_async.cassette.document import Document, Meta, RecordedRequest
+from vidgen_async.cassette.document import Document, Meta, RecordedRequest, interaction_form, request_form, to_text
 from vidgen_async.cassette.partial_recording import PartialRecording, recover
 from vidgen_async.cassette.redactor import Redactor
-from vidgen_async.cassette.secret_scan import drop_secret_bytes, map_line
+from vidgen_async.cassette.secret_scan import drop_secret_bytes, map_line, publish, store
 from vidgen_async.cassette.settings import Cassette
-from vidgen_async.cassette.storage import publish, store
-from vidgen_async.cassette.writer import interaction_form, request_form, to_text
 from vidgen_async.clock import Clock, hold_of, run_in_thread
 from vidgen_async.errors import CassetteError
 from vidgen_async.events import Event, report

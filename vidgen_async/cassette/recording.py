@@ -15,10 +15,9 @@ from attrs import evolve, field, mutable
 from vidgen_async import errors
 from vidgen_async.cassette.body_decoding import body_length
 from vidgen_async.cassette.body_encoding import BodyCapture, is_textual, read_through
-from vidgen_async.cassette.document import CANCELLED, Document, Failure
+from vidgen_async.cassette.document import CANCELLED, Document, Failure, outcome_form, times_form
 from vidgen_async.cassette.recorder import Recorder
 from vidgen_async.cassette.settings import Cassette, as_cassette
-from vidgen_async.cassette.writer import outcome_form, times_form
 from vidgen_async.clock import LoopClock, hold_of
 from vidgen_async.errors import BodyError, ConnectionLostError, TransportClosedError, TransportError
 from vidgen_async.events import Event, report

@@ -1,18 +1,21 @@
-"""Scans a whole cassette for secrets: whatever the redactor would still change."""
+"""Scans a whole cassette for secrets (whatever the redactor would still change), and stores one that has none,
+atomically or not at all."""
 
 import base64
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from attrs import evolve, frozen
 
-from vidgen_async.cassette.body_encoding import hides_a_secret
-from vidgen_async.cassette.document import Document, Interaction
-from vidgen_async.cassette.reader import Reader
+from vidgen_async.atomic_file import AtomicFile
+from vidgen_async.cassette.body_encoding import Blob, hides_a_secret
+from vidgen_async.cassette.document import Document, Interaction, interaction_form, write
+from vidgen_async.cassette.reader import Reader, load
 from vidgen_async.cassette.redactor import Redactor
-from vidgen_async.cassette.writer import interaction_form
-from vidgen_async.errors import CassetteSecretError
+from vidgen_async.errors import CassetteError, CassetteNotFoundError, CassetteSecretError
 from vidgen_async.redaction.pseudonyms import Secrets, unify_pseudonyms
 from vidgen_async.redaction.secret_names import HeaderKind, find_secret_form, kind_of_header
 
@@ -166,3 +169,50 @@ def drop_secret_bytes(line: dict[str, Any], bad: set[str], redactor: Redactor) -
     else:
         return line
     return {**line, "response": {**line["response"], "body": facts}}
+
+
+def publish(document: Document, target: Path, redactor: Redactor | None = None) -> None:
+    """Replace ``target`` by the cassette. ``redactor`` is that of a new recording: values that turned out to be secrets
+    after they had been recorded are hidden.
+
+    Raises:
+        CassetteSecretError: The cassette seems to contain a secret.
+        CassetteError: The file cannot be written.
+            In both cases ``target`` is unchanged.
+    """
+    if redactor is None:
+        refuse_secrets(document)
+    else:
+        document = without_secrets(document, redactor)
+        refuse_secrets(document, redactor.secrets, origin=redactor.origin)
+    write_atomically(target, write(document).encode())
+
+
+def store(blob: Blob, directory: Path) -> bool:
+    """Write a blob, unless it exists already, undamaged. Return whether it was written."""
+    target = directory / blob.name
+    with suppress(OSError):
+        if target.read_bytes() == blob.data:
+            return False
+    write_atomically(target, blob.data, is_durable=False)
+    return True
+
+
+def load_if_there(path: Path) -> Document | None:
+    """The cassette, or None if there is no such file."""
+    try:
+        return load(path)
+    except CassetteNotFoundError:
+        return None
+
+
+def write_atomically(target: Path, data: bytes, *, is_durable: bool = True) -> None:
+    """Replace or create the file. ``is_durable``: it survives a loss of power; a blob need not, for its name shows
+    whether it is complete."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with AtomicFile(target, is_durable=is_durable) as file:
+            file.write(data)
+            file.commit()
+    except OSError as error:
+        raise CassetteError(f"{target} cannot be written: {error.strerror or error}") from error

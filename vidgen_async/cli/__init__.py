@@ -2,23 +2,22 @@
 
 import sys
 
-from vidgen_async.cli.interrupts import exit_at_interrupts
-from vidgen_async.cli.terminal.standard_streams import guarded_streams
+from vidgen_async.cli.process import exit_at_interrupts, guarded_streams
 
 _NEEDED = ("click", "rich", "platformdirs")
 
 
 def main() -> None:
     """The entry point: exit the process with one of the documented exit codes."""
-    with guarded_streams():
+    with guarded_streams(), exit_at_interrupts():
         code = _run()
     sys.exit(code)
 
 
 def _run() -> int:
     try:
-        with exit_at_interrupts():
-            from vidgen_async.cli.app import run_app  # noqa: PLC0415 - the extra may be missing
+        from vidgen_async.cli.app import run_app  # noqa: PLC0415 - the extra may be missing
+
         return run_app()
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
@@ -27,6 +26,3 @@ def _run() -> int:
         sys.stderr.write(f"error: vidgen needs {missing}, which is not installed.\n")
         sys.stderr.write('hint: pip install "vidgen-async[cli]"\n')
         return 2
-    except KeyboardInterrupt:
-        sys.stderr.write("error: interrupted\n")
-        return 130

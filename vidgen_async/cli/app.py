@@ -1,19 +1,20 @@
 """The command group, and the exit of the process."""
 
 import os
+import sys
 
 import click
 
 from vidgen_async import __version__
 from vidgen_async.cli.commands import account, create, tasks
 from vidgen_async.cli.commands.cassette import cassette
-from vidgen_async.cli.commands.completion import completion
-from vidgen_async.cli.commands.journal import journal
 from vidgen_async.cli.commands.orders import orders
 from vidgen_async.cli.commands.sandbox import run_sandbox
+from vidgen_async.cli.commands.scripts import completion, journal
 from vidgen_async.cli.options import OrderedGroup
-from vidgen_async.cli.terminal.exit_codes import EXIT_CODES
-from vidgen_async.cli.terminal.standard_streams import OutputError
+from vidgen_async.cli.process import OutputError
+from vidgen_async.cli.run_state import RunState
+from vidgen_async.cli.terminal.exit_codes import EXIT_CODES, Exit
 
 
 def run_app() -> int:
@@ -22,10 +23,40 @@ def run_app() -> int:
     try:
         code = app.main(prog_name="vidgen", standalone_mode=False)
     except (click.ClickException, click.Abort, OutputError) as error:
-        from vidgen_async.cli.terminal.usage_errors import show_usage_error  # noqa: PLC0415 - help needs no reports
-
-        return show_usage_error(error)
+        return _show_usage_error(error)
     return code if isinstance(code, int) else 0
+
+
+def _show_usage_error(error: click.ClickException | click.Abort | OutputError) -> int:
+    """Show what ended a command before it ran (wrong usage, Ctrl-C at a question, output that cannot be written), and
+    return the exit code."""
+    from vidgen_async.cli.terminal.exit_reports import Report, error_report  # noqa: PLC0415 - help needs no reports
+    from vidgen_async.cli.terminal.status_display import make_screen  # noqa: PLC0415 - as above
+
+    match error:
+        case OutputError():
+            report, code = error_report(error, RunState()), int(Exit.FAILED)
+        case click.ClickException():
+            text, hint = _explain(error)
+            report, code = Report(text, hint=hint, kind="usage"), error.exit_code
+        case _:
+            report, code = Report("interrupted", kind="interrupted"), 130
+    make_screen(is_json="--json" in sys.argv).show_error(report, code)
+    return code
+
+
+def _explain(error: click.ClickException) -> tuple[str, str]:
+    """What was wrong, and the hint."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    hint = "" if context is None else f"For its arguments and options: {context.command_path} --help"
+    text = error.format_message()
+    if isinstance(error, click.NoSuchOption) and context is not None:
+        if error.option_name in ("--key", "--api-key", "--api_key"):
+            text = "The key cannot be passed as an option, which other users could see: set VIDGEN_API_KEY"
+        elif isinstance(context.command, click.Group):
+            hint = f"Options follow the command: {context.command_path} COMMAND {error.option_name}. {hint}"
+    text = text.rstrip(".")
+    return f"{text}{'' if text.endswith(('?', '?)')) else '.'}", hint
 
 
 @click.group(cls=OrderedGroup, exit_codes=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})

@@ -13,13 +13,12 @@ from typing import Any, TypeAlias
 import click
 from attrs import define
 
+from vidgen_async.cli.process import lost_output
 from vidgen_async.cli.run import Run
 from vidgen_async.cli.run_state import RunState, Stage
-from vidgen_async.cli.settings import Settings
 from vidgen_async.cli.terminal.exit_codes import Exit, exit_code
 from vidgen_async.cli.terminal.exit_reports import error_report, interrupt_report
 from vidgen_async.cli.terminal.formatting import traceback_of
-from vidgen_async.cli.terminal.standard_streams import lost_output
 from vidgen_async.cli.terminal.status_display import Screen
 
 #: The signals that end a run cleanly, and the word for each in reports.
@@ -32,18 +31,13 @@ if sys.platform != "win32":
 Command: TypeAlias = Callable[[Run], Coroutine[Any, Any, int | None]]
 
 
-def execute(command: Command, settings: Settings) -> int:
+def run_command(command: Command, run: Run) -> int:
     """Run the command, show how it ended, and return the exit code.
 
-    SIGINT, SIGTERM, SIGHUP and SIGQUIT cancel it, which closes the client: it waits for an order that is being sent, up
-    to the client's grace period. A second signal exits at once. SIGHUP does not count: closing a terminal sends it more
-    than once, and then SIGTERM.
+    The signals cancel it, which closes the client: it waits for an order that is being sent, up to the client's grace
+    period. A second signal exits at once. SIGHUP does not count: closing a terminal sends it more than once, and then
+    SIGTERM.
     """
-    return run_command(command, Run.of(settings))
-
-
-def run_command(command: Command, run: Run) -> int:
-    """:func:`execute` for a run that was made."""
     screen, run_state, is_debug = run.screen, run.state, run.settings.is_debug
     shown = _ScreenHandler(screen, logging.DEBUG if is_debug else logging.WARNING)
     # While the command reads the catalog, it warns or fails with the error itself.

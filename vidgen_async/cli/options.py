@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 import click
 from attrs import fields_dict
 
-from vidgen_async.cli.interrupts import exit_at_interrupts
 from vidgen_async.cli.option_values import Number, WholeNumber, check_image, check_texts, problem_of_text, read_field
 from vidgen_async.cli.settings import DEFAULT_ACCOUNT, ONE_DAY, Access, Settings
 from vidgen_async.errors import ConfigurationError, VidgenError
@@ -51,13 +50,12 @@ def check_journal(ctx: click.Context, param: click.Parameter, value: str | None)
         return None
     has_one = bool(re.search(r"password\s*=", value))
     if value.startswith(("postgresql://", "postgres://")):
-        with exit_at_interrupts():
-            try:
-                from vidgen_async.journal import PostgresJournal  # noqa: PLC0415 - help needs no psycopg
+        try:
+            from vidgen_async.journal import PostgresJournal  # noqa: PLC0415 - help needs no psycopg
 
-                has_one = PostgresJournal(value).has_password
-            except ConfigurationError as error:
-                raise click.UsageError(f"--journal: {error.message}", ctx) from error
+            has_one = PostgresJournal(value).has_password
+        except ConfigurationError as error:
+            raise click.UsageError(f"--journal: {error.message}", ctx) from error
     if has_one:
         message = (
             "--journal: the password cannot be passed as an option, which other users could see: set VIDGEN_JOURNAL or "
@@ -140,9 +138,10 @@ no_validate_option = click.option(
 def execute(command: Callable[..., Coroutine[Any, Any, Any]], settings: Settings, **values: Any) -> int:
     """Run a command, with the values of its options by name, and return the exit code. What runs it is imported only
     here: help and completion need none of it."""
-    with exit_at_interrupts():
-        from vidgen_async.cli import command_runner  # noqa: PLC0415 - as above
-    return command_runner.execute(functools.partial(command, **values), settings)
+    from vidgen_async.cli.command_runner import run_command  # noqa: PLC0415 - as above
+    from vidgen_async.cli.run import Run  # noqa: PLC0415 - as above
+
+    return run_command(functools.partial(command, **values), Run.of(settings))
 
 
 def connection_options(*, orders: bool = False, stored_tasks: bool = False, polling: bool = False) -> Callable[[F], F]:
@@ -258,8 +257,7 @@ def request_arguments(function: F) -> F:
 
     @functools.wraps(function)
     def with_request_options(**values: Any) -> Any:
-        with exit_at_interrupts():
-            from vidgen_async.cli.request_options import REQUEST_NAMES  # noqa: PLC0415 - help needs no requests
+        from vidgen_async.cli.request_options import REQUEST_NAMES  # noqa: PLC0415 - help needs no requests
 
         fields = {name: values.pop(name) for name in REQUEST_NAMES}
         is_resumed = values.get("resume") is not None

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from vidgen_async import Client, Order, Outcome, Receipt, RequestCheck, VideoTask
+from vidgen_async.cli.process import drop_lost_output
 from vidgen_async.cli.request_options import RequestOptions, choose_model, invalid
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.service_connection import OwnJournal, describe_settings, open_client, open_journal
 from vidgen_async.cli.settings import Access, Settings
-from vidgen_async.cli.targets import Target
-from vidgen_async.cli.terminal.file_copy import copy_to_stdout
+from vidgen_async.cli.targets import Target, copy_to_stdout
 from vidgen_async.cli.terminal.formatting import moment, seconds, show_value, size
 from vidgen_async.cli.terminal.json_documents import model_of, task_document
-from vidgen_async.cli.terminal.standard_streams import drop_lost_output
 from vidgen_async.cli.terminal.status_display import Screen, make_screen
 from vidgen_async.errors import (
     AuthenticationError,

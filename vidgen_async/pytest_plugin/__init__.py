@@ -9,24 +9,52 @@ it provides; annotate with :class:`VidgenCassette`, :class:`vidgen_async.Client`
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import dataclass, field
+from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from vidgen_async.pytest_plugin.aioresponses_fix import vidgen_aioresponses_fix
-from vidgen_async.pytest_plugin.cassette_handle import VidgenCassette
 from vidgen_async.pytest_plugin.event_loops import get_on_loop, register_fixtures
-from vidgen_async.pytest_plugin.reports import Reporter
-from vidgen_async.pytest_plugin.settings import Settings, add_marker, add_settings
+from vidgen_async.pytest_plugin.settings import Reporter, Settings, add_marker, add_settings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from vidgen_async import Client
+    from vidgen_async.cassette import Mode
+    from vidgen_async.clock import Clock
     from vidgen_async.sandbox import Sandbox
+    from vidgen_async.transports import RecordingTransport, ReplayTransport
 
 __all__ = ["VidgenCassette", "vidgen_aioresponses_fix"]
 
 #: The first release of pytest in which the fixtures work, and which is tested.
 _OLDEST_PYTEST = (7, 4)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class VidgenCassette:
+    """The cassette of this test: the value of the fixture ``vidgen_cassette``.
+
+    A client of your own uses it as ``Client(cassette.api_key, base_url=cassette.base_url,
+    transport=cassette.transport)``, and closes it. In a replay it must not have a durable journal.
+    """
+
+    path: Path
+    """Its file, which exists after recording if the test passes."""
+    mode: Mode
+    """Replay, record or append; ``auto`` is resolved to one of them."""
+    transport: ReplayTransport | RecordingTransport
+    """Replays or records. In a replay it has ``played``, ``unused`` and ``misses``, and uses no network."""
+    base_url: str
+    """The base URL of the recorded service."""
+    api_key: str = field(repr=False)
+    """The API key of the recorded service; in a replay, an arbitrary one."""
+    clock: Clock
+    """Virtual in a replay: an hour of polls takes milliseconds."""
 
 
 @pytest.fixture
@@ -43,7 +71,7 @@ def vidgen_cassette(request: pytest.FixtureRequest) -> VidgenCassette:
     if getattr(pytest, "version_tuple", (6,)) < _OLDEST_PYTEST:
         needed = ".".join(map(str, _OLDEST_PYTEST))
         pytest.fail(f"{request.node.nodeid}: vidgen_cassette needs pytest {needed} or later", pytrace=False)
-    from vidgen_async.pytest_plugin.session_hooks import start_session  # noqa: PLC0415 - only for tests that use it
+    from vidgen_async.pytest_plugin.session import start_session  # noqa: PLC0415 - only for tests that use it
 
     return start_session(request)
 
@@ -56,7 +84,7 @@ def vidgen_client(request: pytest.FixtureRequest, vidgen_cassette: VidgenCassett
     minute; in a replay, this time is virtual. It is closed after the test.
     """
     __tracebackhide__ = True
-    from vidgen_async.pytest_plugin.fixture_setup import open_client  # noqa: PLC0415 - as above
+    from vidgen_async.pytest_plugin.session import open_client  # noqa: PLC0415 - as above
 
     return open_client(request, vidgen_cassette)
 
@@ -78,6 +106,25 @@ def vidgen_sandbox(request: pytest.FixtureRequest) -> Sandbox:
         sandbox: Sandbox = get_on_loop(request, "sandbox")
         return sandbox
     pytest.fail(problem, pytrace=False)
+
+
+@pytest.fixture
+def vidgen_aioresponses_fix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make aioresponses (0.7.9 and earlier) work with aiohttp 3.14 and later in this test.
+
+    A response of aiohttp 3.14 has a required argument ``stream_writer``, which aioresponses does not pass: every
+    request that it answers ends with a TypeError. It is passed where a test file has
+    ``pytestmark = pytest.mark.usefixtures("vidgen_aioresponses_fix")``. Does nothing with an earlier aiohttp, and where
+    aioresponses is not installed.
+    """
+    try:
+        from aioresponses import core  # noqa: PLC0415 - imported only for tests that use it
+    except ModuleNotFoundError:
+        return
+    response = vars(core).get("ClientResponse")
+    if response is not None and "stream_writer" in inspect.signature(response).parameters:
+        # An argument that a later aioresponses passes itself takes precedence.
+        monkeypatch.setattr(core, "ClientResponse", partial(response, stream_writer=SimpleNamespace(output_size=0)))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,4 +1,5 @@
-"""The settings of the command line, the environment, the markers and the ini file, in this order of precedence."""
+"""The settings of the command line, the environment, the markers and the ini file, in this order of precedence; and
+what a run reports about cassettes."""
 
 from __future__ import annotations
 
@@ -6,13 +7,14 @@ import os
 import re
 from dataclasses import dataclass  # attrs would be imported at the start of every run of pytest
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import pytest
 
 MODES = ("replay", "record", "append", "auto")
 SOURCES = ("service", "sandbox")
 MODE_VARIABLE = "VIDGEN_CASSETTE_MODE"
+#: The marker of tests; also the property in a report of a test: the outcome of a recording.
 MARKER = "vidgen_cassette"
 _ARGUMENTS = ("name", "mode", "exhausted", "prompts", "ignore", "secrets", "allow_unused")
 
@@ -133,3 +135,37 @@ def is_name(name: object) -> bool:
     """Whether it is a valid name of a cassette: a relative path of plain words."""
     words = name.split("/") if isinstance(name, str) else [""]
     return all(re.fullmatch(r"[\w.,=+@()\[\]-]+", word) and word.strip(".") for word in words)
+
+
+class Reporter:
+    """Holds the settings of the run, and collects the reports of all its processes."""
+
+    NAME: ClassVar[str] = f"{__name__}.Reporter"
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._lines: list[str] = []
+
+    def pytest_report_header(self) -> str | None:
+        try:
+            mode = self.settings.mode()
+        except pytest.UsageError as error:
+            return f"vidgen_async: {error}"
+        return None if mode == "replay" else f"vidgen_async: mode {mode}, from the {self.settings.source}"
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "teardown":
+            self._lines += [str(text) for name, text in report.user_properties if name == MARKER]
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._lines:
+            terminalreporter.section("vidgen cassettes")
+            for line in self._lines:
+                terminalreporter.line(line)
+
+
+def settings_of(config: pytest.Config) -> Settings:
+    """The settings of the run."""
+    reporter = config.pluginmanager.get_plugin(Reporter.NAME)
+    assert isinstance(reporter, Reporter)  # noqa: S101 - registered by pytest_configure
+    return reporter.settings

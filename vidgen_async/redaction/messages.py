@@ -30,7 +30,7 @@ def hide_secrets(text: str, known: Iterable[str] = ()) -> str:
     Known values are found however they are escaped, in any case, with any white space, and in Base64 (standard and
     URL-safe); so is every part of one that has ``RUN`` letters or more. Takes time in proportion to the text.
     """
-    from vidgen_async.redaction.secret_places import hide_secret_places  # noqa: PLC0415 - needed for messages only
+    from vidgen_async.redaction.named_values import hide_secret_places  # noqa: PLC0415 - needed for messages only
 
     return hide_secret_places(as_known_values(known).hide(text))
 

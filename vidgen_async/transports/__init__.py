@@ -21,10 +21,9 @@ from vidgen_async.transports.fake import FakeTransport
 from vidgen_async.types.http import Body, BytesBody, Delivery, Headers, Phase, Request, make_headers
 
 if typing.TYPE_CHECKING:
-    from vidgen_async.cassette.appending import AppendingTransport
+    from vidgen_async.cassette.modes import AppendingTransport, on_cassette
     from vidgen_async.cassette.recording import RecordingTransport
     from vidgen_async.cassette.replay import ReplayTransport
-    from vidgen_async.cassette.transport_factory import on_cassette
 
 __all__ = [
     "AppendingTransport",
@@ -51,10 +50,10 @@ __all__ = [
 ]
 
 _OF_CASSETTES = {
-    "AppendingTransport": "appending",
+    "AppendingTransport": "modes",
     "RecordingTransport": "recording",
     "ReplayTransport": "replay",
-    "on_cassette": "transport_factory",
+    "on_cassette": "modes",
 }
 
 

@@ -9,20 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import evolve
 
-from vidgen_async.cli.interrupts import exit_at_interrupts
 from vidgen_async.cli.option_values import read_age
 from vidgen_async.cli.options import OrderedGroup, json_option, traceback_option
+from vidgen_async.cli.process import drop_lost_output
 from vidgen_async.cli.run_state import RunState
 from vidgen_async.cli.terminal.exit_reports import error_report
-from vidgen_async.cli.terminal.formatting import seconds, traceback_of
-from vidgen_async.cli.terminal.standard_streams import drop_lost_output
-from vidgen_async.cli.terminal.views import Table, facts_of
+from vidgen_async.cli.terminal.formatting import Table, facts_of, traceback_of
 from vidgen_async.errors import CassetteError
 
 if TYPE_CHECKING:
-    from vidgen_async.cassette import Document
     from vidgen_async.cli.terminal.status_display import Screen
 
 EXIT_CODES = (
@@ -38,8 +34,8 @@ def _offline(command: Callable[..., int]) -> Callable[..., int]:
 
     @functools.wraps(command)
     def run(*, is_json: bool, is_debug: bool, **values: Any) -> int:
-        with exit_at_interrupts():
-            from vidgen_async.cli.terminal.status_display import make_screen  # noqa: PLC0415 - help needs no screen
+        from vidgen_async.cli.terminal.status_display import make_screen  # noqa: PLC0415 - help needs no screen
+
         screen = make_screen(is_debug=is_debug, is_json=is_json)
         try:
             return command(screen, **values)
@@ -116,35 +112,24 @@ def check(screen: "Screen", paths: tuple[Path, ...], with_orphans: bool, max_age
 
 @cassette.command()
 @click.argument("part", metavar="PART", type=_PATH)
-@click.option(
-    "-o",
-    "--output",
-    type=_PATH,
-    metavar="PATH",
-    help="Where to write the cassette. Default: next to PART, without .part.",
-)
 @click.option("--force", is_flag=True, help="Replace a cassette that has other interactions.")
 @json_option
 @traceback_option
 @_offline
-def recover(screen: "Screen", part: Path, output: Path | None, force: bool) -> int:
+def recover(screen: "Screen", part: Path, force: bool) -> int:
     """Create a cassette from an interrupted recording.
 
     PART is the file that the recording left; its name ends in .part, and it is not changed. Finished interactions are
-    written to the cassette; unfinished requests are listed.
+    written to the cassette, next to PART and without .part; unfinished requests are listed.
 
     \b
       vidgen cassette recover tests/cassettes/boat.json.part
-      vidgen cassette recover boat.json.part -o boat.json
     """
     from vidgen_async import cassette  # noqa: PLC0415 - help needs no cassettes
 
     drop_lost_output()  # the result is the cassette
     recovered = cassette.recover(part)
-    if output is not None:
-        recovered = evolve(recovered, target=output)
     document, unfinished = recovered.document, recovered.unfinished
-    screen.show(_interactions_table(document))
     finished = _counted(len(document.interactions), "interaction")
     damaged = _counted(recovered.damaged, "line") if recovered.damaged else None
     screen.show(
@@ -165,25 +150,6 @@ def recover(screen: "Screen", part: Path, output: Path | None, force: bool) -> i
     }
     screen.show(f"written {recovered.target}", written)
     return 1 if unfinished or recovered.damaged or lost else 0
-
-
-def _interactions_table(document: "Document") -> Table:
-    origin = "/".join((document.meta.base_url or "").split("/")[:3])
-    rows = []
-    for one in document.interactions:
-        is_own = bool(origin) and one.request.url.startswith(f"{origin}/")
-        outcomes = [] if one.status is None else [str(one.status)]
-        if one.failure is not None:
-            outcomes.append(f"{one.failure.type} ({one.failure.delivery}, {one.failure.phase})")
-        path = one.request.url.removeprefix(origin) if is_own else one.request.url
-        rows.append((str(one.n), one.op, one.request.method, path, ", then ".join(outcomes), seconds(one.started)))
-    return Table(
-        names=("n", "op", "method", "path", "outcome", "at"),
-        numbers=("n", "at"),
-        optional=("op", "outcome"),
-        rows=tuple(rows),
-        empty="the cassette has no interactions",
-    )
 
 
 def _counted(count: int, what: str) -> str:

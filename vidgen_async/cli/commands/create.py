@@ -20,7 +20,7 @@ from vidgen_async.cli.options import (
 from vidgen_async.cli.request_options import REQUEST_NAMES, RequestOptions, invalid
 from vidgen_async.cli.settings import Access
 from vidgen_async.cli.targets import Target
-from vidgen_async.cli.terminal.views import Facts
+from vidgen_async.cli.terminal.formatting import Facts
 
 if TYPE_CHECKING:
     from vidgen_async.cli.run import Run

@@ -19,13 +19,13 @@ from vidgen_async.cli.options import (
     order_ids,
     refuse_empty,
 )
+from vidgen_async.cli.process import is_terminal
 from vidgen_async.cli.run_state import Stage
 from vidgen_async.cli.settings import PAGE, Access, Settings
 from vidgen_async.cli.terminal.exit_reports import command_line
 from vidgen_async.cli.terminal.formatting import clean
 from vidgen_async.cli.terminal.json_documents import order_document, orders_csv
 from vidgen_async.cli.terminal.order_views import order_facts, orders_table
-from vidgen_async.cli.terminal.standard_streams import is_terminal
 from vidgen_async.types import Order, OrderState, OrderStateName
 
 if TYPE_CHECKING:

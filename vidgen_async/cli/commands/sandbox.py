@@ -1,17 +1,34 @@
-"""``vidgen sandbox``: its options."""
+"""``vidgen sandbox``: the sandbox in the foreground, with a log line for each request. Needs the extra ``sandbox``."""
 
+import json
+import os
+import re
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from vidgen_async.cli.option_values import Number, WholeNumber
 from vidgen_async.cli.options import execute, json_option, repeatable_option, traceback_option
+from vidgen_async.cli.process import drop_lost_output
+from vidgen_async.cli.run_state import Stage
 from vidgen_async.cli.settings import Settings
-from vidgen_async.cli.terminal.standard_streams import drop_lost_output
+from vidgen_async.cli.terminal.formatting import clean
+from vidgen_async.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from vidgen_async.cli.run import Run
+    from vidgen_async.cli.terminal.status_display import Screen
+    from vidgen_async.sandbox import ReceivedCreate, ReceivedRequest, Sandbox
 
+#: The variable for the key of the first account, which is never an option.
+KEY_VARIABLE = "VIDGEN_SANDBOX_KEY"
+#: The segments of a path that are no secrets: words, and the ids of tasks, videos and images.
+_SHOWN = re.compile(r"(?:[a-z-]{1,20}|v1|task_[0-9a-f]{24}|up-[0-9a-f_a-z]{1,29}\.mp4|asset_[0-9a-f]{1,64})?")
 PORT = WholeNumber(0, 65535)
 SECONDS = Number(min=0)
 COUNT = WholeNumber(min=0)
@@ -90,11 +107,127 @@ def run_sandbox(
     drop_lost_output()
 
     async def serve(run: "Run") -> None:
-        from vidgen_async.cli.service_connection import sandbox_class  # noqa: PLC0415 - help needs no sandbox
-
-        sandbox_class()  # names the extra if it is missing
-        from vidgen_async.cli import sandbox_runner  # noqa: PLC0415 - it needs the extra
-
-        await sandbox_runner.serve({**options, "accounts": named}, faults, run.state, run.screen, is_json=is_json)
+        await _serve({**options, "accounts": named}, faults, run, is_json=is_json)
 
     return execute(serve, Settings(is_json=is_json, is_debug=is_debug))
+
+
+async def _serve(options: Mapping[str, Any], faults: Sequence[str], run: "Run", *, is_json: bool) -> None:
+    """Run until cancelled. The variables to export go to stdout, everything else to stderr. ``options`` are arguments
+    of ``Sandbox``, and ``faults`` are not parsed yet."""
+    import asyncio  # noqa: PLC0415 - help needs no event loop
+
+    screen = run.screen
+
+    def log(request: "ReceivedRequest") -> None:
+        if request.is_over:
+            screen.print_fact("request" if is_json else time.strftime("%H:%M:%S"), describe(request))
+
+    sandbox = await _open_sandbox(run.exits, options, faults, log)
+    run.state.stage = Stage.SERVE
+    if not is_json:
+        screen.print_fact("sandbox", "ready; nothing is charged. Set these variables in another terminal:")
+    _print_addresses(sandbox, is_json=is_json)
+    _print_notes(sandbox, options, screen)
+    await asyncio.get_running_loop().create_future()
+
+
+async def _open_sandbox(
+    stack: AsyncExitStack,
+    options: Mapping[str, Any],
+    faults: Sequence[str],
+    on_request: "Callable[[ReceivedRequest], None]",
+) -> "Sandbox":
+    """Start the sandbox; ConfigurationError for a wrong option."""
+    from vidgen_async.cli.service_connection import sandbox_class  # noqa: PLC0415 - help needs no client and no sandbox
+
+    sandbox_type = sandbox_class()  # names the extra if it is missing
+    from vidgen_async import Client  # noqa: PLC0415 - as above
+    from vidgen_async.sandbox import StateError, plan_text  # noqa: PLC0415 - it needs the extra
+
+    problems = []
+    try:
+        sandbox = sandbox_type(api_key=os.environ.get(KEY_VARIABLE) or None, on_request=on_request, **options)
+        Client(sandbox.api_key, base_url="http://localhost/openapi/v1")  # refuses quotes and placeholders
+        for written in faults:
+            try:
+                plan_text(sandbox.faults, written)
+            except ValueError as error:
+                problems.append(f"--fault {error}")
+        if problems:
+            raise ConfigurationError("; ".join(problems))
+        return await stack.enter_async_context(sandbox)
+    except OSError as error:
+        raise ConfigurationError(f"the sandbox {error.strerror or error}") from error
+    except StateError as error:
+        raise ConfigurationError(str(error)) from error
+    except ValueError as error:
+        problem = re.sub(r"^public_(links_)?url", lambda name: f"--{name[0].replace('_', '-')}", str(error))
+        raise ConfigurationError(problem.replace("api_key", KEY_VARIABLE)) from error
+
+
+def _print_addresses(sandbox: "Sandbox", *, is_json: bool) -> None:
+    accounts = list(sandbox.accounts.values())
+    if is_json:
+        document = {
+            "base_url": sandbox.base_url,
+            "api_key": sandbox.api_key,
+            "accounts": [{"name": one.name, "api_key": one.api_key, "balance": one.balance} for one in accounts],
+            "console": sandbox.console_url,
+            "links_url": sandbox.links_url,
+        }
+        click.echo(json.dumps(document))
+        return
+    click.echo(f"export VIDGEN_BASE_URL={shlex.quote(sandbox.base_url)}")
+    click.echo(f"export VIDGEN_API_KEY={shlex.quote(sandbox.api_key)}")
+    for account in accounts[1:]:
+        click.echo(f"# account {clean(account.name)}: export VIDGEN_API_KEY={shlex.quote(account.api_key)}")
+
+
+def _print_notes(sandbox: "Sandbox", options: Mapping[str, Any], screen: "Screen") -> None:
+    screen.print_fact("console", sandbox.console_url)
+    screen.print_fact(
+        "control", f"{sandbox.console_url}sandbox/ controls faults, the clock, accounts …; an unknown path lists all"
+    )
+    if not _is_loopback(options["host"]):
+        screen.warn(
+            f"{options['host']} can be reached from other machines: every client sees the keys and prompts "
+            "of the sandbox and can change everything in it"
+        )
+    screen.print_fact("sandbox", f"Ctrl-C stops it; its state is {'saved' if options['state'] else 'lost'}")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def describe(request: "ReceivedRequest") -> str:
+    """One line about a finished request, without its prompt and without what may be a secret in its path."""
+    if request.create is not None:
+        return _describe_create(request.create) + _failure(request)
+    place = "links: " if request.origin == "links" else ""
+    path, has_query, _ = request.path.partition("?")
+    shown = "/".join(segment if _SHOWN.fullmatch(segment) else "…" for segment in path.split("/"))
+    answer = f"{request.status}" if request.status else "no response"
+    fault = f", fault: {request.fault}" if request.fault else ""
+    return f"{place}{request.method} {shown}{has_query and '?…'}: {answer}{fault}{_failure(request)}"
+
+
+def _failure(request: "ReceivedRequest") -> str:
+    return f", the sandbox itself failed: {clean(request.error)}" if request.error else ""
+
+
+def _describe_create(create: "ReceivedCreate") -> str:
+    """The same for a create."""
+    model = create.body.get("model") if isinstance(create.body, dict) else None
+    facts = (
+        f"model {model}" if isinstance(model, str) else "no readable body",
+        f"status {create.status}" if create.status else "no response",
+        f"task {create.task_id}" if create.task_id else "no task",
+        "created by an earlier request" if create.replayed else "",
+        f"fault: {create.fault}" if create.fault else "",
+    )
+    return f"create {create.n}: {', '.join(fact for fact in facts if fact)}"

@@ -15,8 +15,8 @@ from vidgen_async.cli.targets import Target
 from vidgen_async.cli.task_names import find_task, find_tasks
 from vidgen_async.cli.terminal.exit_codes import Exit, exit_code, refuse_failed
 from vidgen_async.cli.terminal.exit_reports import download_unverified
+from vidgen_async.cli.terminal.formatting import facts_of
 from vidgen_async.cli.terminal.json_documents import task_document
-from vidgen_async.cli.terminal.views import facts_of
 from vidgen_async.errors import UnverifiedVideoError, VidgenError
 from vidgen_async.types import Shard, VideoTask, failure_text, kind_of
 
@@ -184,7 +184,7 @@ async def watch(run: "Run", task_ids: tuple[str, ...] | None, shard: Shard | Non
         raise click.UsageError(f"--journal takes {allowed}: put task ids before it ({where!r}).")
     if shard is not None and where is None:
         raise click.UsageError("--shard is a share of the tasks in the journal: add --journal.")
-    from vidgen_async.cli.watch.display import watch_tasks  # noqa: PLC0415 - help needs no live view
+    from vidgen_async.cli.watch import watch_tasks  # noqa: PLC0415 - help needs no live view
 
     run.settings = evolve(run.settings, journal=where or None)
     run.state.options += ("--journal",) if where == "" else ()

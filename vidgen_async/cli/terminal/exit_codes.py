@@ -4,8 +4,8 @@ from collections.abc import Collection, Sequence
 from enum import IntEnum
 
 from vidgen_async import errors
+from vidgen_async.cli.process import OutputError
 from vidgen_async.cli.run_state import Stage
-from vidgen_async.cli.terminal.standard_streams import OutputError
 
 
 class Exit(IntEnum):

@@ -6,8 +6,7 @@ import json
 from collections.abc import Sequence
 from datetime import datetime
 
-from vidgen_async.cli.terminal.formatting import printable
-from vidgen_async.cli.terminal.views import Document
+from vidgen_async.cli.terminal.formatting import Document, printable
 from vidgen_async.types import CHECK_REFUND, Order, VideoTask
 
 

@@ -4,9 +4,8 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from vidgen_async.cli.terminal.formatting import age, moment
+from vidgen_async.cli.terminal.formatting import Facts, Table, age, facts_of, moment
 from vidgen_async.cli.terminal.json_documents import model_of
-from vidgen_async.cli.terminal.views import Facts, Table, facts_of
 from vidgen_async.types import Attempt, Evidence, Order, OrderState, TaskResult, failure_text
 
 

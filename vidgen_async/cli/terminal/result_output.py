@@ -7,8 +7,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from vidgen_async.cli.terminal.formatting import clean, wrap
-from vidgen_async.cli.terminal.views import Facts, Table, View
+from vidgen_async.cli.terminal.formatting import Facts, Table, View, clean, wrap
 
 #: The minimum width of a last column that is wrapped.
 MIN_WRAPPED_WIDTH = 16

@@ -23,11 +23,10 @@ from rich.progress import (
 from rich.table import Column
 from rich.text import Text
 
+from vidgen_async.cli.process import is_terminal
 from vidgen_async.cli.terminal.exit_reports import Report
-from vidgen_async.cli.terminal.formatting import clean, seconds, size, wrap
+from vidgen_async.cli.terminal.formatting import Document, View, clean, seconds, size, wrap
 from vidgen_async.cli.terminal.result_output import show_on_terminal, show_plain
-from vidgen_async.cli.terminal.standard_streams import is_terminal
-from vidgen_async.cli.terminal.views import Document, View
 
 #: At most this many lines, the latest, are held back while a live view covers the terminal.
 MAX_HELD = 20

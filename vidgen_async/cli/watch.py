@@ -14,17 +14,16 @@ from rich.console import RenderableType
 from rich.live import Live
 
 from vidgen_async import Outcome
+from vidgen_async.cli.process import is_terminal
 from vidgen_async.cli.run import Run
 from vidgen_async.cli.run_state import Stage, WatchResult
 from vidgen_async.cli.settings import Access
 from vidgen_async.cli.task_names import find_tasks
 from vidgen_async.cli.terminal.exit_codes import refuse_failed
+from vidgen_async.cli.terminal.formatting import Document
 from vidgen_async.cli.terminal.json_documents import change_document
-from vidgen_async.cli.terminal.standard_streams import is_terminal
 from vidgen_async.cli.terminal.status_display import Screen
-from vidgen_async.cli.terminal.views import Document
-from vidgen_async.cli.watch.live_view import live_view, summary
-from vidgen_async.cli.watch.progress import TaskRow, WatchProgress, task_of
+from vidgen_async.cli.watch_progress import TaskRow, WatchProgress, live_view, summary, task_of
 from vidgen_async.clock import Clock, LoopClock
 from vidgen_async.types import OrderState, Shard, VideoTask, kind_of
 

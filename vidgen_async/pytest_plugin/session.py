@@ -1,9 +1,11 @@
-"""What the fixtures return, from setup to teardown. Imported for the first test that uses a cassette."""
+"""The cassette of a test, from setup to the last report. Imported and registered for the first test that uses one."""
 
 import hashlib
 import os
 import re
 import shlex
+import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -12,16 +14,15 @@ from yarl import URL
 
 from vidgen_async import Client
 from vidgen_async.cassette import Cassette, Mode, load
-from vidgen_async.cassette.transport_factory import nothing_is_recorded, resolve_auto
+from vidgen_async.cassette.modes import nothing_is_recorded, resolve_auto
 from vidgen_async.client import RECOMMENDED_INTERVAL
 from vidgen_async.client.settings import checked_base_url, checked_key, make_transport
 from vidgen_async.clock import LoopClock
 from vidgen_async.errors import CassetteBusyError, CassetteError, ConfigurationError
 from vidgen_async.journal import MemoryJournal
-from vidgen_async.pytest_plugin.cassette_handle import VidgenCassette
+from vidgen_async.pytest_plugin import VidgenCassette
 from vidgen_async.pytest_plugin.event_loops import get_on_loop, has_loop
-from vidgen_async.pytest_plugin.reports import settings_of
-from vidgen_async.pytest_plugin.settings import marker_arguments
+from vidgen_async.pytest_plugin.settings import MARKER, marker_arguments, settings_of
 from vidgen_async.transports import ReplayTransport, is_on_this_machine, on_cassette
 
 #: Polling interval in seconds: a sandbox makes a video in four.
@@ -30,6 +31,9 @@ _INTERVAL_ON_THIS_MACHINE = 1.0
 _NO_BASE_URL = "https://nothing-was-recorded.invalid/openapi/v1"
 #: Longer names are cut: with their suffixes they are valid where file names have at most 143 bytes.
 LONGEST = 100
+
+_SESSION: "pytest.StashKey[Session]" = pytest.StashKey()
+_TITLE = "vidgen cassette"
 
 # Some file systems ignore the case of letters; upper case is common in names of classes, and accepted there.
 _PLAIN = re.compile(r"[A-Za-z0-9_.]+(\[[a-z0-9_.,=+@()\[\]-]*\])?")
@@ -85,9 +89,13 @@ class Session:
             self.recorded = len(load(self.cassette.path).interactions)
 
 
-def open_session(request: pytest.FixtureRequest) -> Session:
-    """The cassette of the test; the test fails with one sentence if the markers, options or environment are invalid."""
+def start_session(request: pytest.FixtureRequest) -> VidgenCassette:
+    """The cassette of the test, which this module ends and reports; the test fails with one sentence if the markers,
+    options or environment are invalid."""
     __tracebackhide__ = True
+    manager = request.config.pluginmanager
+    if not manager.has_plugin(__name__):
+        manager.register(sys.modules[__name__], __name__)
     try:
         session = _session(request)
     except (pytest.UsageError, ConfigurationError, CassetteError) as error:
@@ -95,7 +103,8 @@ def open_session(request: pytest.FixtureRequest) -> Session:
     else:
         if has_loop(request):
             get_on_loop(request, "stack").push_async_callback(session.cassette.transport.aclose)
-        return session
+        request.node.stash[_SESSION] = session
+        return session.cassette
     pytest.fail(problem, pytrace=False)
 
 
@@ -113,6 +122,63 @@ def open_client(request: pytest.FixtureRequest, cassette: VidgenCassette) -> Cli
     )
     stack.push_async_callback(client.aclose)
     return client
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    __tracebackhide__ = True
+    session = item.stash.get(_SESSION, None)
+    if session is None:
+        yield
+        return
+    try:
+        yield
+    except BaseException:
+        session.has_passed = False
+        raise
+    finally:
+        session.end()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    session = item.stash.get(_SESSION, None)
+    if session is not None:
+        error = call.excinfo and call.excinfo.value
+        if report.when == "call":
+            session.record_outcome(report.outcome, error)
+        _explain(report, session, error)
+        if report.when == "teardown":
+            _summarize(report, session)
+            del item.stash[_SESSION]
+    return report
+
+
+def _explain(report: pytest.TestReport, session: Session, error: BaseException | None) -> None:
+    """Add to the report of a failure: the requests that were not on the cassette, if their errors were caught, and the
+    path of the recording."""
+    if not report.failed:
+        return
+    misses = [miss for miss in session.misses if miss is not error]
+    if misses and report.when != "teardown":
+        report.sections.append((_TITLE, "\n".join(str(miss) for miss in misses)))
+    if session.part is not None:
+        text = f"{session.cassette.path} was not recorded; the interactions until the failure are in {session.part}"
+        report.sections.append((_TITLE, text))
+
+
+def _summarize(report: pytest.TestReport, session: Session) -> None:
+    """Add the outcome of a recording to the report of the teardown, which may come from another process."""
+    if session.recorded is not None:
+        text = f"recorded {session.cassette.path} ({session.recorded} interactions)"
+    elif session.part is not None:
+        text = f"not recorded, as {report.nodeid} did not pass: {session.part}"
+    else:
+        return
+    report.user_properties.append((MARKER, text))
 
 
 def _session(request: pytest.FixtureRequest) -> Session:

@@ -1,17 +1,16 @@
-"""stdout and stderr of one run: output that cannot be written never changes the outcome of a paid order."""
+"""The process of a run: its standard streams, where output that cannot be written never changes the outcome of a paid
+order; and Ctrl-C before it handles signals."""
 
 import errno
 import io
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
+from typing import TextIO, cast
 
 from vidgen_async.errors import VidgenError
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
 
 
 class OutputError(VidgenError):
@@ -45,10 +44,6 @@ class GuardedStream(io.TextIOBase):
     @property
     def errors(self) -> str:  # type: ignore[override] # as above
         return "backslashreplace"
-
-    @property
-    def buffer(self) -> "_GuardedBuffer":
-        return _GuardedBuffer(self, self._stream.buffer)
 
     def isatty(self) -> bool:
         with suppress(OSError, ValueError):
@@ -103,32 +98,15 @@ class GuardedStream(io.TextIOBase):
             raise OutputError(f"cannot write the output: {_reason(error)}") from error
 
 
-class _GuardedBuffer(io.BufferedIOBase):
-    """The binary buffer of a guarded stream."""
-
-    def __init__(self, owner: GuardedStream, stream: BinaryIO) -> None:
-        self._owner = owner
-        self._stream = stream
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: "ReadableBuffer") -> int:
-        with self._owner.guard():
-            self._stream.write(data)
-        return memoryview(data).nbytes
-
-    def flush(self) -> None:
-        with self._owner.guard():
-            self._stream.flush()
-
-
 @contextmanager
 def guarded_streams() -> Iterator[None]:
     """Guard the standard streams of the process.
 
     stdout is strict until :func:`drop_lost_output`, since most commands only print.
     """
+    if "_VIDGEN_COMPLETE" in os.environ:  # completion by click writes bytes
+        yield
+        return
     _open_closed_descriptors()
     before = sys.stdin, sys.stdout, sys.stderr
     with open(os.devnull, "w", encoding="utf-8") as null:  # noqa: PTH123 - replaces a stream that is None: a closed descriptor
@@ -169,3 +147,23 @@ def _open_closed_descriptors() -> None:
         while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass
         os.close(opened)
+
+
+@contextmanager
+def exit_at_interrupts() -> Iterator[None]:
+    """Exit at Ctrl-C until a run handles it: an import could turn KeyboardInterrupt into another exception."""
+
+    def exit_now(*_: object) -> None:
+        with suppress(OSError):
+            os.write(2, b"error: interrupted\n")
+        os._exit(130)
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:  # ignored, or handled by an application
+        yield
+        return
+    signal.signal(signal.SIGINT, exit_now)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
