@@ -85,7 +85,7 @@ def app() -> None:
     """
 
 
-for command in (create.generate, create.create, tasks.get, tasks.wait, tasks.watch, tasks.download):
+for command in (create.generate, create.create, tasks.get, tasks.wait, tasks.watch, tasks.download, account.models):
     app.add_command(command)
-for command in (account.models, account.account, account.upload, orders, journal, run_sandbox, cassette, completion):
+for command in (account.account, account.spend, account.upload, orders, journal, run_sandbox, cassette, completion):
     app.add_command(command)

@@ -4,8 +4,9 @@ import json
 import os
 import re
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import click
 
@@ -117,6 +118,14 @@ def read_age(text: str) -> timedelta:
     if match is None:
         raise click.BadParameter(f"{text!r} is not a number followed by s, m, h, d or w, such as 90d")
     return timedelta(**{_UNITS[match[2]]: int(match[1])})
+
+
+def read_zone(text: str) -> tzinfo:
+    """Parse the name of a time zone."""
+    try:
+        return ZoneInfo(text)
+    except (ValueError, KeyError, OSError) as error:  # an OSError: the name of a directory of the database
+        raise click.BadParameter(f"{text!r} is not the name of a time zone, such as Europe/Berlin") from error
 
 
 def read_since(text: str) -> datetime:

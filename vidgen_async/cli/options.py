@@ -114,6 +114,27 @@ _STORED_TASKS: Sequence[Option[Any]] = (
     ),
     _ACCOUNT,
 )
+_BUDGET: Sequence[Option[Any]] = (
+    click.option(
+        "--max-points",
+        type=WholeNumber(min=0),
+        metavar="N",
+        help="The budget of the account, for all processes that use the journal: an order is sent only if all of them "
+        "cost at most N points.  [env var: VIDGEN_BUDGET]",
+    ),
+    click.option(
+        "--per",
+        metavar="DURATION",
+        callback=refuse_empty,
+        help="Budget: count only orders that were sent in this time: 24h, 30m, 7d. Default: all in the journal.",
+    ),
+    click.option(
+        "--price",
+        metavar="NAME",
+        callback=refuse_empty,
+        help="Budget: the name of a model's price in points (vidgen models).  [env var: VIDGEN_PRICE]",
+    ),
+)
 _POLLING: Sequence[Option[Any]] = (
     click.option(
         "--poll-interval",
@@ -144,10 +165,13 @@ def execute(command: Callable[..., Coroutine[Any, Any, Any]], settings: Settings
     return run_command(functools.partial(command, **values), Run.of(settings))
 
 
-def connection_options(*, orders: bool = False, stored_tasks: bool = False, polling: bool = False) -> Callable[[F], F]:
+def connection_options(
+    *, orders: bool = False, budget: bool = False, stored_tasks: bool = False, polling: bool = False
+) -> Callable[[F], F]:
     """Add the options for the connection to the service, and for the journal (``orders``, or ``stored_tasks`` for the
-    command that reads the unfinished tasks in it) and ``polling``. The command is a coroutine function that gets its
-    :class:`~vidgen_async.cli.run.Run`, or a function that gets the settings and returns the exit code."""
+    command that reads the unfinished tasks in it), for a ``budget`` and ``polling``. The command is a coroutine
+    function that gets its :class:`~vidgen_async.cli.run.Run`, or a function that gets the settings and returns the exit
+    code."""
 
     def decorate(command: F) -> F:
         @functools.wraps(command)
@@ -160,7 +184,7 @@ def connection_options(*, orders: bool = False, stored_tasks: bool = False, poll
             return execute(command, settings, **values) if iscoroutinefunction(command) else command(settings, **values)
 
         journal = _STORED_TASKS if stored_tasks else _ORDERS if orders else ()
-        options = (*(_POLLING if polling else ()), *journal, *_CONNECTION)
+        options = (*(_BUDGET if budget else ()), *(_POLLING if polling else ()), *journal, *_CONNECTION)
         return _decorate(options, cast("F", with_settings))
 
     return decorate

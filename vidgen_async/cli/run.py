@@ -56,7 +56,12 @@ class Run:
     def of(cls, settings: Settings) -> "Run":
         """A run with these settings that has not begun."""
         screen = make_screen(is_debug=settings.is_debug, is_json=settings.is_json)
-        state = RunState(connection=settings.connection, options=settings.options, is_sandbox=settings.is_sandbox)
+        state = RunState(
+            connection=settings.connection,
+            budget=settings.budget_options,
+            options=settings.options,
+            is_sandbox=settings.is_sandbox,
+        )
         return cls(settings, screen, state)
 
     async def connect(

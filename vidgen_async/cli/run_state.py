@@ -64,6 +64,8 @@ class RunState:
     """The options that a resuming command has to repeat; the runner adds those of the connection."""
     connection: tuple[str, ...] = ()
     """Those of them that every command takes."""
+    budget: tuple[str, ...] = ()
+    """The options of the budget, for commands that may send an order."""
     host: str = ""
     """The host of the service."""
     host_settings: str = ""
@@ -126,6 +128,8 @@ class RunState:
                 self.task_id = self.creating.result().task_id
             case errors.ReceiptNotStoredError(task_id=task_id):
                 self.task_id, self.is_durable = task_id, False
+            case errors.BudgetExceededError():  # an earlier attempt may have created a task
+                self.is_uncertain = self.was_uncertain
             case errors.NotSentError() | errors.RejectedError():  # the order created nothing
                 self.is_uncertain = False
             case errors.UncertainCreateError(attempts=attempts):

@@ -58,13 +58,19 @@ async def open_client(
 ) -> AsyncIterator[Connection]:
     """Open a client of the service, or of a sandbox. Errors and warnings name the options of the command. Only a
     command that may add orders creates a journal on the disk."""
+    budget = settings.budget
     if settings.is_sandbox:
         queued, running = SANDBOX_TIMES
         journal: OwnJournal = MemoryJournal()
         async with sandbox_class()(queued_for=queued, running_for=running) as service:
             interval = settings.poll_interval or SANDBOX_INTERVAL
             made = Client(
-                service.api_key, base_url=service.base_url, journal=journal, poll_interval=interval, account="sandbox"
+                service.api_key,
+                base_url=service.base_url,
+                journal=journal,
+                poll_interval=interval,
+                account="sandbox",
+                budget=budget,
             )
             async with made as client:
                 yield Connection(client, journal)
@@ -89,6 +95,7 @@ async def open_client(
                 poll_interval=settings.poll_interval or (LOCAL_INTERVAL if _is_local(url) else RECOMMENDED_INTERVAL),
                 on_update=on_update,
                 retry_reads_for=_retry_for(settings),
+                budget=budget,
             )
         except ConfigurationError as error:
             raise ConfigurationError(_name_option(error.message)) from error

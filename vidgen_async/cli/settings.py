@@ -1,10 +1,15 @@
 """What the options of a command say about the connection to the service, and what it does with the journal."""
 
+import os
 import re
 import sys
+from collections.abc import Mapping
 from enum import Enum, auto
 
+import click
 from attrs import frozen
+
+from vidgen_async.types import Budget
 
 DEFAULT_ACCOUNT = "default"
 #: Seconds to wait for tasks, by default.
@@ -39,6 +44,9 @@ class Settings:
     timeout: float = ONE_DAY
     retry_for: float | None = None
     """As requested; None for the default."""
+    max_points: int | None = None
+    per: str | None = None
+    price: str | None = None
     is_sandbox: bool = False
     is_debug: bool = False
     is_json: bool = False
@@ -56,7 +64,37 @@ class Settings:
             "--account": account,
             "--journal": self.journal,
         }
-        return tuple(word for name, value in options.items() if value is not None for word in (name, value))
+        return _as_words(options)
+
+    @property
+    def budget(self) -> Budget | None:
+        """The budget of the options; without one, the client has that of the environment.
+
+        Raises:
+            UsageError: It is not valid.
+        """
+        if self.max_points is None:
+            if self.per is not None or self.price is not None:
+                raise click.UsageError("--per and --price need --max-points.")
+            return None
+        price = self.price or os.environ.get("VIDGEN_PRICE")
+        if not price:
+            message = (
+                "--max-points needs --price or VIDGEN_PRICE: the name of a model's price (vidgen models shows them)."
+            )
+            raise click.UsageError(message)
+        try:
+            budget = Budget.parse(f"{self.max_points}{'' if self.per is None else f'/{self.per}'}", price=price)
+        except ValueError as error:
+            raise click.UsageError(f"--per is a duration such as 24h, 30m or 7d, not {self.per!r}.") from error
+        if problem := budget.find_problem():
+            raise click.UsageError(problem.replace("Budget.points", "--max-points").replace("Budget.window", "--per"))
+        return budget
+
+    @property
+    def budget_options(self) -> tuple[str, ...]:
+        """The options of the budget, which later commands that send the same orders have to repeat."""
+        return _as_words({"--max-points": self.max_points, "--per": self.per, "--price": self.price})
 
     @property
     def is_impatient(self) -> bool:
@@ -68,3 +106,7 @@ class Settings:
         """The options that a resuming command has to repeat."""
         interval = () if self.poll_interval is None else ("--poll-interval", f"{self.poll_interval:g}")
         return (*self.connection, *interval)
+
+
+def _as_words(options: Mapping[str, object]) -> tuple[str, ...]:
+    return tuple(word for name, value in options.items() if value is not None for word in (name, str(value)))

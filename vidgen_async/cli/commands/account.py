@@ -1,16 +1,21 @@
-"""``vidgen models``, ``account`` and ``upload``."""
+"""``vidgen models``, ``account``, ``spend`` and ``upload``."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, tzinfo
+from typing import TYPE_CHECKING, get_args
 
 import click
+from attrs import fields
 
-from vidgen_async.cli.option_values import check_image, is_url
+from vidgen_async.cli.option_values import check_image, is_url, read_since, read_zone
 from vidgen_async.cli.options import connection_options
 from vidgen_async.cli.request_options import invalid
 from vidgen_async.cli.run_state import Stage
+from vidgen_async.cli.settings import Access
 from vidgen_async.cli.terminal.formatting import Facts, Table, facts_of, limit, moment, show_value, span
-from vidgen_async.types import Account, CatalogModel, ReferenceAsset, VideoRequest
+from vidgen_async.cli.terminal.json_documents import as_csv
+from vidgen_async.cli.terminal.order_views import budget_text, spend_table, sum_of
+from vidgen_async.types import Account, CatalogModel, ReferenceAsset, SpendKey, SpendRow, VideoRequest
 
 if TYPE_CHECKING:
     from vidgen_async.cli.run import Run
@@ -51,21 +56,62 @@ async def models(run: "Run", model: str | None, with_all: bool) -> None:
 
 
 @click.command()
-@connection_options()
+@connection_options(orders=True, budget=True)
 async def account(run: "Run") -> None:
-    """Show your balance, and the other fields of the account.
+    """Show your balance, and the other fields of the account; your budget if there is one.
 
     \b
       vidgen account
     """
     run.state.stage = Stage.QUERY
-    client = await run.connect(only_prints=True)
+    client = await run.connect(Access.LOOKUP, only_prints=True)
     found = await client.account.get()
+    budget = await client.orders.budget()
     fields = {_LABELS.get(name, name): show_value(value) for name, value in found.extra.items()}
     shown_as = [name for name, value in found.extra.items() if Account(extra={name: value}).balance == found.balance]
     is_known = found.balance is not None
     balance = fields.pop(_LABELS.get(shown_as[0], shown_as[0])) if is_known else "unknown"
-    run.screen.show(Facts((("balance", balance), *fields.items())), found.to_dict())
+    if budget is not None:
+        fields["budget"] = str(budget_text(budget))
+    document = {**found.to_dict(), "budget": None if budget is None else budget.to_dict()}
+    run.screen.show(Facts((("balance", balance), *fields.items())), document)
+
+
+@click.command()
+@click.option("--by", type=click.Choice(get_args(SpendKey)), default="day", help="The rows.", show_default=True)
+@click.option(
+    "--since",
+    type=read_since,
+    metavar="WHEN",
+    help="Only what was sent then or later: 2h, 7d (ago; units: s, m, h, d, w), 2026-11-29 or 2026-11-29T08:00 (local "
+    "time).",
+)
+@click.option("--tz", "zone", type=read_zone, metavar="NAME", help="Time zone of days: Europe/Berlin. Default: UTC.")
+@click.option("--csv", "is_csv", is_flag=True, help="Print CSV, without the sum.")
+@connection_options(orders=True)
+async def spend(run: "Run", by: SpendKey, since: datetime | None, zone: tzinfo | None, is_csv: bool) -> None:
+    """Show what the orders in the journal have cost.
+
+    Points are "stated" by the service, or "estimated" by a budget as long as they are not. "uncertain" are creates of
+    which it is unknown whether they are charged. A sum that misses something begins with ≥. Refunds of failed tasks are
+    in the credit ledger of the service only.
+
+    \b
+      vidgen spend --since 7d
+      vidgen spend --by model --csv > spend.csv
+    """
+    if is_csv and run.settings.is_json:
+        raise click.UsageError("--csv cannot be combined with --json.")
+    run.state.stage = Stage.JOURNAL
+    client = await run.connect(Access.EXISTING, only_prints=True, needs_key=False)
+    rows = await client.orders.spend(by, since=since, tz=zone or UTC)
+    total = sum_of(rows)
+    if is_csv:
+        click.echo(as_csv([one.name for one in fields(SpendRow)], (row.to_dict() for row in rows)), nl=False)
+        return
+    empty = f"no orders were sent {run.state.journal_place}"
+    document = {"by": by, "rows": [row.to_dict() for row in rows], "sum": total.to_dict()}
+    run.screen.show(spend_table([*rows, total] if rows else [], by, empty), document)
 
 
 @click.command()

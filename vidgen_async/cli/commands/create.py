@@ -35,7 +35,7 @@ order_id_option = click.option(
 @order_id_option
 @click.option("--check", "is_check", is_flag=True, help="Validate only and show the model's prices; order nothing.")
 @no_validate_option
-@connection_options(orders=True)
+@connection_options(orders=True, budget=True)
 async def create(
     run: "Run", request_options: RequestOptions, order_id: str | None, is_check: bool, validate: bool
 ) -> None:
@@ -86,7 +86,7 @@ async def _check(run: "Run", request_options: RequestOptions) -> None:
 )
 @no_validate_option
 @sandbox_option
-@connection_options(orders=True, polling=True)
+@connection_options(orders=True, budget=True, polling=True)
 async def generate(
     run: "Run",
     request_options: RequestOptions | None,

@@ -25,7 +25,7 @@ from vidgen_async.cli.settings import PAGE, Access, Settings
 from vidgen_async.cli.terminal.exit_reports import command_line
 from vidgen_async.cli.terminal.formatting import clean
 from vidgen_async.cli.terminal.json_documents import order_document, orders_csv
-from vidgen_async.cli.terminal.order_views import order_facts, orders_table
+from vidgen_async.cli.terminal.order_views import budget_text, order_facts, orders_table
 from vidgen_async.types import Order, OrderState, OrderStateName
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ _reason = click.option("--reason", metavar="TEXT", default="", help="The reason,
 @click.option(
     "--before", metavar="ORDER", callback=refuse_empty, shell_complete=order_ids, help="Only orders older than ORDER."
 )
-@connection_options(orders=True)
+@connection_options(orders=True, budget=True)
 async def ls(
     run: "Run",
     states: tuple[OrderStateName, ...],
@@ -127,11 +127,14 @@ async def ls(
         filters = [word for state in states for word in ("--state", state)]
         filters += [] if since is None else ["--since", since.isoformat(timespec="seconds")]
         filters += [] if limit is None else ["--limit", str(limit)]
-        older = command_line("orders", "ls", options=(f"--before={page[0].order_id}", *filters, *settings.connection))
+        options = (f"--before={page[0].order_id}", *filters, *settings.budget_options, *settings.connection)
+        older = command_line("orders", "ls", options=options)
     empty = f"no {'matching ' if states or since or before else ''}orders {run.state.journal_place}"
     if not page and (others := await run.describe_other_accounts()):
         empty += f"; it has orders of {others}"
-    run.screen.show(orders_table(page, datetime.now(UTC), empty, older), *map(order_document, page))
+    budget = None if settings.is_json else await client.orders.budget()
+    table = orders_table(page, datetime.now(UTC), empty, older, budget_text(budget))
+    run.screen.show(table, *map(order_document, page))
 
 
 @orders.command()
@@ -155,7 +158,7 @@ async def show(run: "Run", order_id: str, with_request: bool) -> None:
 @orders.command()
 @_order
 @no_validate_option
-@connection_options(orders=True)
+@connection_options(orders=True, budget=True)
 async def resume(run: "Run", order_id: str, validate: bool) -> None:
     """Resume ORDER and print its task id.
 
@@ -183,7 +186,7 @@ async def resume(run: "Run", order_id: str, validate: bool) -> None:
 @_by
 @click.option("--yes", "is_sure", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--accept-duplicate-risk", is_flag=True, help="Resend even if the service may have forgotten the key.")
-@connection_options(orders=True)
+@connection_options(orders=True, budget=True)
 def resend(settings: Settings, order_id: str, by: str, is_sure: bool, **decision: Any) -> int:
     """Resend the uncertain ORDER, at the risk of paying twice.
 

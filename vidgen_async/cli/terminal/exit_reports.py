@@ -1,7 +1,7 @@
 """The exit code and the report of a run that fails or is interrupted: pure, from the error and the run's state."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -24,6 +24,9 @@ CHECK_CONSOLE = "Look for the task in the service's own console."
 DECIDE = "Look for the task in the service's own console, then run one of these commands:"
 NEW_ORDER = "Running the same command again would create another order, because it has no --order-id."
 CHECK_THE_KEY = "Check VIDGEN_API_KEY: it must be the complete key, not the prefix that a list of keys shows."
+RAISE_LIMIT = "A higher limit is set with --max-points or VIDGEN_BUDGET."
+UNKNOWN_COST = "Nothing is sent while the cost of a create is unknown. With --per, only those of that time count."
+CORRECT_PRICE = "vidgen models shows the names of prices for --price or VIDGEN_PRICE."
 SANDBOX_ENDED = "This was a sandbox, which ends with this command together with its tasks: nothing was charged."
 
 #: Arguments in the advice of errors, and the options that mean the same.
@@ -50,6 +53,8 @@ class Report:
     task_id: str | None = None
     retry_after: float | None = None
     """The Retry-After of the service, in seconds."""
+    budget: Mapping[str, Any] | None = None
+    """What counts towards the budget that does not allow the order."""
 
     def lines(self) -> tuple[tuple[str, str], ...]:
         """Lines with their labels, ``error`` or ``hint``; without a label: what belongs to the commands. A command is
@@ -65,7 +70,7 @@ class Report:
         error = {"kind": self.kind, "message": self.text, "exit_code": int(code)}
         names = ("hint", "order_id", "task_id", "retry_after")
         about = {**{name: getattr(self, name) for name in names}, "commands": list(self.commands)}
-        return {**error, **{name: value for name, value in about.items() if value}}
+        return {**error, **{name: value for name, value in about.items() if value}, **(self.budget or {})}
 
 
 def _decapitalized(sentence: str) -> str:
@@ -84,7 +89,13 @@ def error_report(error: BaseException, run_state: RunState) -> Report:
         order_id=run_state.order_id or getattr(error, "order_id", None) or None,
         task_id=run_state.task_id or getattr(error, "task_id", None) or None,
         retry_after=getattr(error, "retry_after", None),
+        budget=_budget(error) if isinstance(error, errors.BudgetExceededError) else None,
     )
+
+
+def _budget(error: errors.BudgetExceededError) -> dict[str, Any]:
+    numbers = {name: getattr(error, name) for name in ("spent", "reserved", "unknown", "asked", "limit")}
+    return {**numbers, "room_at": None if error.room_at is None else error.room_at.isoformat()}
 
 
 def interrupt_report(run_state: RunState, how: str) -> Report:
@@ -111,6 +122,8 @@ def _explain_error(error: BaseException, run_state: RunState) -> Report:
         return _decisions(" ".join((text, *known)), run_state, attempts)
     if isinstance(error, NoTaskError) and error.state is not None and error.state.is_sendable:
         return Report(text, (_resume_order(run_state),), "To send the order:")
+    if isinstance(error, errors.BudgetExceededError) and error.asked is not None and run_state.is_durable:
+        return Report(text, (_resume_order(run_state),), "When there is room:")
     if run_state.stage is Stage.CREATE and run_state.is_durable and _is_retryable(error):
         return Report(text, (_resume_order(run_state),), "To retry the order:")
     if isinstance(error, errors.OrderConflictError) and run_state.is_durable:
@@ -171,6 +184,8 @@ def _advice(error: BaseException, run_state: RunState) -> str:
     refusal = error.__cause__ if isinstance(error, errors.UncertainCreateError | errors.NotSentError) else error
     if isinstance(refusal, errors.AuthenticationError) and refusal.source == "service key":
         return CHECK_THE_KEY
+    if isinstance(error, errors.BudgetExceededError):
+        return CORRECT_PRICE if error.asked is None else UNKNOWN_COST if error.unknown else RAISE_LIMIT
     if isinstance(error, errors.NotSentError):
         is_another = run_state.is_durable and not run_state.has_given_order_id
         return NEW_ORDER if is_another else "Running this command again is safe."
@@ -218,7 +233,7 @@ def _decisions(text: str, run_state: RunState, attempts: int) -> Report:
         (f"{when}, abandon the order (it may still be charged)", decision("abandon", "--reason", "WHY")),
         (
             f"{when}, send it again instead (it may be charged twice)",
-            decision("resend", "--expect-attempt", last, *risk, "--reason", "WHY"),
+            decision("resend", "--expect-attempt", last, *risk, "--reason", "WHY", *run_state.budget),
         ),
     ]
     notes, commands = zip(*steps, strict=True)
@@ -236,9 +251,11 @@ def _resume_order(run_state: RunState) -> str:
     """The command that resumes the run's order, which the journal has."""
     order_id = str(run_state.order_id)
     if run_state.output is None:
-        return command_line("orders", "resume", arguments=(order_id,), options=run_state.connection)
+        return command_line(
+            "orders", "resume", arguments=(order_id,), options=(*run_state.budget, *run_state.connection)
+        )
     resume = (f"--resume={order_id}",) if order_id.startswith("-") else ("--resume", order_id)
-    return command_line("generate", options=(*resume, "-o", run_state.output, *run_state.options))
+    return command_line("generate", options=(*resume, "-o", run_state.output, *run_state.budget, *run_state.options))
 
 
 def _resume_run(run_state: RunState) -> str:

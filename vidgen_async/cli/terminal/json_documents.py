@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from vidgen_async.cli.terminal.formatting import Document, printable
@@ -43,22 +43,29 @@ ORDER_COLUMNS = (
 
 def orders_csv(orders: Sequence[Order]) -> str:
     """The orders as CSV with a header; task ids are separated by spaces."""
+    return as_csv(ORDER_COLUMNS, map(_order_row, orders))
+
+
+def _order_row(order: Order) -> Document:
+    document = order_document(order)
+    last, closing = (document["attempts"] or [{}])[-1], document["closing"] or {}
+    return {
+        **document,
+        "task_ids": " ".join(order.task_ids),
+        "attempts": len(order.attempts),
+        "last_sent_at": last.get("sent_at"),
+        "last_outcome": last.get("outcome"),
+        "last_cause": (last.get("evidence") or {}).get("cause"),
+        **{f"closed_{name}": closing.get(name) for name in ("by", "reason")},
+    }
+
+
+def as_csv(columns: Sequence[str], rows: Iterable[Document]) -> str:
+    """The rows as CSV with a header."""
     file = io.StringIO()
-    writer = csv.DictWriter(file, ORDER_COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer = csv.DictWriter(file, columns, lineterminator="\n")
     writer.writeheader()
-    for order in orders:
-        document = order_document(order)
-        last, closing = (document["attempts"] or [{}])[-1], document["closing"] or {}
-        row = {
-            **document,
-            "task_ids": " ".join(order.task_ids),
-            "attempts": len(order.attempts),
-            "last_sent_at": last.get("sent_at"),
-            "last_outcome": last.get("outcome"),
-            "last_cause": (last.get("evidence") or {}).get("cause"),
-            **{f"closed_{name}": closing.get(name) for name in ("by", "reason")},
-        }
-        writer.writerow({name: _cell(row[name]) for name in ORDER_COLUMNS})
+    writer.writerows({name: _cell(row[name]) for name in columns} for row in rows)
     return file.getvalue()
 
 

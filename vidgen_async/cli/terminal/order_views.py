@@ -4,12 +4,26 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from attrs import astuple
+
 from vidgen_async.cli.terminal.formatting import Facts, Table, age, facts_of, moment
 from vidgen_async.cli.terminal.json_documents import model_of
-from vidgen_async.types import Attempt, Evidence, Order, OrderState, TaskResult, failure_text
+from vidgen_async.types import (
+    Attempt,
+    BudgetState,
+    Evidence,
+    Order,
+    OrderState,
+    SpendKey,
+    SpendRow,
+    TaskResult,
+    failure_text,
+)
 
 
-def orders_table(found: Sequence[Order], now: datetime, empty: str, older: str = "") -> Table:
+def orders_table(
+    found: Sequence[Order], now: datetime, empty: str, older: str = "", budget: str | None = None
+) -> Table:
     """A row for each order; ``older`` is the command for older ones, ``empty`` the text if there are none."""
     return Table(
         names=("order", "state", "age", "model", "points", "attempts", "task", "cause"),
@@ -29,9 +43,38 @@ def orders_table(found: Sequence[Order], now: datetime, empty: str, older: str =
             for order in found
         ),
         empty=empty,
-        notes=("Older orders:",) if older else (),
+        notes=(*((f"budget: {budget}",) if budget else ()), *(("Older orders:",) if older else ())),
         command=older,
     )
+
+
+def budget_text(state: BudgetState | None) -> str | None:
+    """The budget and what counts towards it, if there is one."""
+    if state is None:
+        return None
+    window = "" if state.window is None else f" in {state.window / 3600:g} h"
+    unknown = f", {state.unknown:,} creates of unknown cost" if state.unknown else ""
+    room = "" if state.room_at is None else f", room from {moment(state.room_at)} on"
+    counted = f"{state.spent:,} spent, {state.reserved:,} reserved{unknown}"
+    return f"{state.limit:,} points{window}: {counted}, {state.free or 0:,} free{room}"
+
+
+def spend_table(rows: Sequence[SpendRow], by: SpendKey, empty: str) -> Table:
+    """A row for each row of the bill, and their sum; ``empty`` is the text if there are none."""
+    return Table(
+        names=(by, "videos", "points", "stated", "estimated", "unknown cost", "uncertain"),
+        numbers=("videos", "points", "stated", "estimated", "unknown cost", "uncertain"),
+        rows=tuple(
+            (row.key, f"{row.videos:,}", row.points, *(f"{count:,}" for count in astuple(row)[2:])) for row in rows
+        ),
+        empty=empty,
+    )
+
+
+def sum_of(rows: Sequence[SpendRow]) -> SpendRow:
+    """The sum of all rows of a bill."""
+    names = ("videos", "spent", "estimated", "unknown", "uncertain")
+    return SpendRow(key="sum", **{name: sum(getattr(row, name) for row in rows) for name in names})
 
 
 def _points(order: Order) -> str:
