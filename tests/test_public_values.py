@@ -88,6 +88,16 @@ VALUES: tuple[Any, ...] = (
     vidgen_async.VideoRequest(
         model="vendorh3", prompt="A secret boat", ratio="16:9", image_urls=[LINK], extra={"token": "t-9bb34ae375b1"}
     ),
+    vidgen_async.Budget(points=500, price="points", window=86400.0),
+    types.BudgetState(limit=500, window=None, spent=1, reserved=2, unknown=0, free=497, room_at=None),
+    types.OrderSummary.of(order),
+    types.Spend(
+        model="vendorh3", state="failed", start=NOW, attempts=1, tasks=1, spending=types.Spending(spent=15)
+    ),
+    types.SpendRow(key="vendorh3", videos=1, spent=15, estimated=0, unknown=0, uncertain=0),
+    types.Spending(spent=1, reserved=2, unknown=3),
+    types.SpendingLimit(points=500, window=None, unknown=None),
+    types.LimitState(types.SpendingLimit(points=1, window=1.0, unknown=1), types.Spending(), is_allowed=True),
     types.BytesBody(BODY),
     types.Decision(what="abandoned", at=NOW, by="ann", reason="no longer needed"),
     types.Hold(until=NOW, soonest=NOW),
@@ -128,7 +138,14 @@ def public_objects() -> dict[str, Any]:
 
 
 def test_every_public_class_is_tested_here():
-    tested = {*map(name_of, VALUES), *(kind.__name__ for kind in ALL_ERRORS), *LIVE, "Serializable", "VideoFields"}
+    tested = {
+        *map(name_of, VALUES),
+        *(kind.__name__ for kind in ALL_ERRORS),
+        *LIVE,
+        "Serializable",
+        "RequestFields",
+        "VideoFields",
+    }
     classes = {
         name for name, found in public_objects().items() if inspect.isclass(found) and found is not types.Headers
     }

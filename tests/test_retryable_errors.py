@@ -15,6 +15,8 @@ MAY_RETRY = {
     "ClientStateError",
     # a create: nothing was sent, or the service's own submission limit refused it
     "JournalError", "NotSentError", "RejectedRateLimitError",
+    # another process sends it
+    "StillSendingError",
     # reads
     "TransportError", "BodyError", "ConnectError", "ConnectionLostError", "KeyFunctionError", "ProtocolError",
     "ResponseTimeoutError", "TransportClosedError",
@@ -28,7 +30,7 @@ FINAL = {
     "ServiceError", "BadRequestError", "EmptyReferenceAssetError", "InvalidReferenceImageError",
     "ReferenceAssetExpiredError", "UnsupportedReferenceURLError", "AuthenticationError", "InsufficientCreditsError",
     "NotFoundError",
-    "CreateError", "UncertainCreateError", "ReceiptNotStoredError", "OrderConflictError",
+    "BudgetExceededError", "CreateError", "UncertainCreateError", "ReceiptNotStoredError", "OrderConflictError",
     "RejectedError", "RejectedBadRequestError", "RejectedEmptyReferenceAssetError",
     "RejectedInvalidReferenceImageError", "RejectedReferenceAssetExpiredError",
     "RejectedUnsupportedReferenceURLError", "RejectedAuthenticationError", "RejectedInsufficientCreditsError",
@@ -51,7 +53,8 @@ def test_the_lists_of_names_are_all_names_of_the_tree():
 
 def test_no_error_of_a_retryable_class_is_final():
     errors_made = [made(kind) for kind in ALL_ERRORS]
-    assert [error for error in errors_made if isinstance(error, RETRYABLE) and not error.may_retry] == []
+    final = [error for error in errors_made if isinstance(error, RETRYABLE) and not error.may_retry]
+    assert [type(error) for error in final] == [errors.BudgetExceededError], "it sends nothing before there is room"
 
 
 def test_only_a_class_with_a_final_subclass_is_missing_among_the_retryable_classes():

@@ -594,10 +594,15 @@ _CLASSES: tuple[type[VidgenError], ...] = tuple(
 )
 
 RETRYABLE: tuple[type[VidgenError], ...] = tuple(
-    kind for kind in _CLASSES if all(each.may_retry for each in _CLASSES if issubclass(each, kind))
+    kind
+    for kind in _CLASSES
+    if all(each.may_retry or each is BudgetExceededError for each in _CLASSES if issubclass(each, kind))
+    and kind is not BudgetExceededError
 )
 """The classes after which a job may be run again, for ``except`` and ``isinstance``. A class with a final subclass is
-not among them: :class:`DownloadError` and :class:`UnexpectedResponseError`; ask ``error.may_retry`` for these."""
+not among them: :class:`DownloadError` and :class:`UnexpectedResponseError`; ask ``error.may_retry`` for these. A
+:class:`BudgetExceededError` is a :class:`NotSentError` too: a job that is run again sends nothing before there is room.
+"""
 
 RETRYABLE_NAMES: list[str] = sorted(kind.__name__ for kind in _CLASSES if kind.may_retry)
 """The names of all classes whose own ``may_retry`` is True, for queues that compare the name of an error's class."""

@@ -236,7 +236,7 @@ async def test_no_query_scans_a_whole_table(journal, name):
     await sending(journal)
     facts = {"service": SERVICE, "account": ACCOUNT, "order_id": "o", "since": 0, "task_id": "task-1"}
     facts |= {"after": 0, "until": 9, "size": 9, "stage": "queued", "state": "queued", "n": 1, "counted_at": 0}
-    facts |= {"minute": 0, "day": 86400, "newest_at": 0, "limit": 9}
+    facts |= {"minute": 0, "day": 86400, "seconds": 60, "first": 0, "end": 9, "newest_at": 0, "limit": 9}
     plan = await journal._run(lambda db: [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {query}", facts)])
     assert plan
     assert not [step for step in plan if step.startswith("SCAN") and step not in ("SCAN held", "SCAN sums")]

@@ -220,6 +220,7 @@ class Orders:
             JournalError: The journal cannot be read.
         """
         self._check_usable()
+        await self._settlement.flush_results()
         ids, now = list(dict.fromkeys(order_ids)), self._clock.wall()
         if isinstance(self._journal, SpendingJournal) and not self._settlement.unwritten:
             found = await self._journal.summaries(self._service, self._account, ids, now)
@@ -267,6 +268,7 @@ class Orders:
             raise InvalidRequestError(problems=[f"by: must be one of {', '.join(get_args(SpendKey))}: {by!r}"])
         if not isinstance(self._journal, SpendingJournal):
             raise JournalError(f"the journal {type(self._journal).__name__} does not add up what orders have cost")
+        await self._settlement.flush_results()
         return await add_up(self._journal.spend(self._service, self._account, since), by, tz)
 
     async def find_accepted(self, task_id: str) -> datetime | None:

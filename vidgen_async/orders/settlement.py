@@ -173,6 +173,12 @@ class Settlement:
                     raise self._not_stored_error(evidence.task_id, call.error, order_id=ref.order_id)
                 raise call.error
 
+    async def flush_results(self) -> None:
+        """Write the results that are not written yet. Raises what the journal raises."""
+        results = list(self._results.values())
+        for start in range(0, len(results), BATCH):
+            await self._write_results(results[start : start + BATCH])
+
     def add_result(self, result: TaskResult) -> None:
         """Write how a task ended, soon."""
         if not self._is_closed:

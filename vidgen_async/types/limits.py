@@ -3,7 +3,6 @@ one, and the pause after a 429; and what a budget allows."""
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from typing import TypeAlias
 
 from attrs import field, frozen, validators
 
@@ -121,10 +120,6 @@ class Spending:
         return Spending(self.spent - other.spent, self.reserved - other.reserved, self.unknown - other.unknown)
 
 
-#: Returns the beginnings, in seconds since 1970, and the sums of the periods of this length that begin in a range.
-ReadSums: TypeAlias = Callable[[int, int, int], Iterable[tuple[int, Spending]]]
-
-
 @frozen(kw_only=True)
 class SpendingLimit:
     """The points that the creates of an account may cost in a rolling window, as the journal enforces it."""
@@ -156,14 +151,21 @@ class SpendingLimit:
         counted = self.count(spending + asked)
         return counted is not None and counted <= self.points
 
-    def find_room(self, spending: Spending, reserved: int | None, now: datetime, read: ReadSums) -> datetime | None:
+    def find_room(
+        self,
+        spending: Spending,
+        reserved: int | None,
+        now: datetime,
+        read: Callable[[int, int, int], Iterable[tuple[int, Spending]]],
+    ) -> datetime | None:
         """Return when the create is within the limit, if there is no other one meanwhile; None if it never is.
 
         Args:
             spending: That of the window.
             reserved: The points that the create may cost, None if unknown.
             now: The current time.
-            read: Reads the stored sums.
+            read: Returns the stored sums of the periods of a length, which begin in a range, with their beginnings, all
+                in seconds.
         """
         if self.window is None or not self.allows(Spending(), reserved):
             return None
