@@ -243,13 +243,17 @@ class Videos:
 
     def as_completed(
         self,
-        tasks: Iterable[TaskLike],
+        tasks: Iterable[TaskLike] | AsyncIterable[TaskLike],
         *,
         timeout: float | None = ONE_DAY,
         on_update: OnUpdate | None = None,
         first_poll_after: float = 0.0,
     ) -> AsyncGenerator[Outcome, None]:
         """One Outcome for each distinct task, in the order in which they end.
+
+        Tasks of an async iterable are added as it yields them, and only those that have not ended are held: a task that
+        is yielded once more after its end has another outcome. What the iterable raises is raised when the tasks before
+        have ended; it is not iterated any more once the loop is left.
 
         ``.unwrap()`` returns the task or raises what :meth:`wait` would have raised; ``.order_id`` is that of a
         receipt. After ``timeout`` seconds the outcomes of the others are WaitTimeoutErrors. The arguments are those of
@@ -258,6 +262,8 @@ class Videos:
         InvalidRequestError; it is not sent.
         """
         self._view.check_usable()
+        if isinstance(tasks, AsyncIterable):
+            return self._outcomes_of_added(tasks, timeout, on_update, first_poll_after)
         return self._outcomes(
             [tasks] if isinstance(tasks, TaskLike) else list(tasks), timeout, on_update, first_poll_after
         )
@@ -331,6 +337,32 @@ class Videos:
         async with aclosing(_with_order_ids(outcomes, order_ids)) as named:
             async for outcome in named:
                 yield outcome
+
+    async def _outcomes_of_added(
+        self,
+        tasks: AsyncIterable[TaskLike],
+        timeout: float | None,
+        on_update: OnUpdate | None,
+        first_poll_after: float,
+    ) -> AsyncGenerator[Outcome, None]:
+        order_ids: dict[str, str] = {}
+
+        async def added() -> AsyncGenerator[tuple[str, float | None], None]:
+            async for task in tasks:
+                if isinstance(task, Receipt):
+                    order_ids[task.task_id] = task.order_id
+                yield task_id_of(task), self._accepted_at(task)
+
+        outcomes = self._watcher.as_added(
+            added(),
+            timeout=timeout,
+            on_update=on_update,
+            first_poll_after=first_poll_after,
+            polling=self._view.polling,
+        )
+        async with aclosing(outcomes):
+            async for outcome in outcomes:
+                yield evolve(outcome, order_id=order_ids.pop(outcome.task_id, None))
 
     async def download(
         self,

@@ -76,6 +76,10 @@ class Listener:
         """Whether all its tasks have ended, or its time limit was exceeded."""
         raise NotImplementedError
 
+    def open_ids(self) -> Sequence[str]:
+        """Return the ids of its tasks; those of tasks that have ended may be missing."""
+        return self.ids
+
     def changed(self, task: VideoTask) -> None:
         """Handle a change of a task that is not terminal."""
         if self.hooks is not None:
@@ -246,9 +250,9 @@ class Gatherer(Listener):
 
     async def next(self) -> Outcome | None:
         """Return the next outcome; None after the last. Errors are created one at a time: there may be very many."""
-        if not self._remaining:
-            return None
         while not self._ready:
+            if not self._remaining:
+                return None
             self._news.clear()
             await self._news.wait()
         self._remaining -= 1
@@ -261,6 +265,41 @@ class Gatherer(Listener):
             for _ in range(min(AT_ONCE, len(self._ready))):
                 self._ready.popleft()
             yield
+
+
+@define(eq=False, repr=False, weakref_slot=False)
+class OpenGatherer(Gatherer):
+    """``as_completed`` of tasks that are added while it runs. It knows only those that have not ended."""
+
+    _open: dict[str, None] = field(init=False, factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self.keeps_tasks = self.hooks is not None
+        self._remaining = 1  # until there are no more to add
+
+    def open_ids(self) -> Sequence[str]:
+        return tuple(self._open)
+
+    def add(self, task_id: str) -> bool:
+        """Add a task. Return False if it is one that has not ended."""
+        if task_id in self._open:
+            return False
+        self._open[task_id] = None
+        self._remaining += 1
+        return True
+
+    def add_no_more(self) -> None:
+        self._remaining -= 1
+        self._news.set()
+
+    def ended(self, seen: LastState, end: VideoTask | Exception) -> None:
+        self._open.pop(seen.task_id, None)
+        super().ended(seen, end)
+
+    def expired(self, seen: Sequence[LastState]) -> None:
+        for one in seen:
+            self._open.pop(one.task_id, None)
+        super().expired(seen)
 
 
 def timeout_error(of: LastState, timeout: float | None) -> WaitTimeoutError:

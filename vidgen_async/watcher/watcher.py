@@ -5,7 +5,7 @@ import logging
 import math
 import sys
 from array import array
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from datetime import datetime
@@ -31,6 +31,7 @@ from vidgen_async.watcher.listeners import (
     Gatherer,
     LastState,
     Listener,
+    OpenGatherer,
     Outcome,
     Waiter,
     copy_error,
@@ -279,6 +280,46 @@ class Watcher:
                 if gatherer.hooks is not None:
                     await self._end_hooks(gatherer, gatherer.hooks, until)
 
+    async def as_added(
+        self,
+        tasks: AsyncIterable[tuple[str, float | None]],
+        *,
+        timeout: float | None = ONE_DAY,
+        on_update: OnUpdate | None = None,
+        first_poll_after: float = 0.0,
+        polling: Polling = OWN,
+    ) -> AsyncGenerator[Outcome, None]:
+        """Yield outcomes as :meth:`as_completed` does, of tasks that are added while it runs: each with the clock's
+        time of its receipt, if that is known. A task that is added again before its end has one outcome. The number of
+        tasks that have ended does not matter. What ``tasks`` raises is raised after the outcomes of those before."""
+        gatherer = OpenGatherer((), timeout, self._make_hooks(on_update), self._without_own(polling))
+
+        async def add() -> None:
+            number = 0
+            try:
+                async for task_id, accepted_at in tasks:
+                    if gatherer.add(task_id):
+                        self._attach(task_id, gatherer, accepted_at, first_poll_after)
+                    if (number := number + 1) % AT_ONCE == 0:  # the iterable may never wait
+                        await self._clock.sleep(0)
+            finally:
+                gatherer.add_no_more()
+
+        with self._reporting(gatherer):
+            until = self._join(gatherer, first_poll_after)
+            adder = asyncio.ensure_future(add())
+            try:
+                while (outcome := await gatherer.next()) is not None:
+                    yield outcome
+                    await self._clock.sleep(0)  # the reader may never wait
+                await adder
+            finally:
+                adder.cancel()
+                await asyncio.gather(adder, return_exceptions=True)
+                await all_in_turns(self._clock, chain(self._leaving(gatherer), gatherer.dropping()))
+                if gatherer.hooks is not None:
+                    await self._end_hooks(gatherer, gatherer.hooks, until)
+
     @property
     def stats(self) -> WatcherStats:
         """The present state of the watcher."""
@@ -413,10 +454,11 @@ class Watcher:
 
     def _detaching(self, listener: Listener) -> Iterator[list[LastState]]:
         """Remove the listener from its tasks, a few in each step, which returns what is known of them."""
-        remembered_from = len(listener.ids) - _MOST_LEFT
-        for start in range(0, len(listener.ids), AT_ONCE):
+        ids = listener.open_ids()
+        remembered_from = len(ids) - _MOST_LEFT
+        for start in range(0, len(ids), AT_ONCE):
             seen = []
-            for number, task_id in enumerate(listener.ids[start : start + AT_ONCE], start):
+            for number, task_id in enumerate(ids[start : start + AT_ONCE], start):
                 row = self._rows.get(key_of(task_id, listener.polling.poll))
                 if row is None or not self._discard_listener(row, listener):
                     continue
