@@ -165,6 +165,18 @@ class Orders:
             ref, content, check=check, on_receipt=on_receipt, raise_if_closed=self._check_usable
         )
 
+    def is_sending(self, order_id: str) -> bool:
+        """Whether this client is sending a create of the order, of which a byte may have left."""
+        create = self._sender.find_running(self._ref(order_id))
+        return create is not None and create.delivery is not Delivery.NOT_SENT
+
+    def cancel_unsent(self, order_id: str) -> None:
+        """End the create of the order unless a byte of it may have left: its callers get a NotSentError, or what is
+        known of earlier attempts. The order stays queued, so that a later call can send it."""
+        create = self._sender.find_running(self._ref(order_id))
+        if create is not None and create.worker is not None and create.delivery is Delivery.NOT_SENT:
+            create.worker.cancel()
+
     async def refuse_if_known(self, order_id: str, problems: Iterable[str]) -> None:
         """Raise OrderStateError for an order that is known, or being submitted: the local images of this call have
         these ``problems``, so that nothing shows whether it is the same request."""
@@ -217,11 +229,12 @@ class Orders:
         ask for. Nothing is sent. Cancelling the call has no effect.
 
         Raises:
+            InvalidRequestError: One of them is no order id.
             JournalError: The journal cannot be read.
         """
         self._check_usable()
         await self._settlement.flush_results()
-        ids, now = list(dict.fromkeys(order_ids)), self._clock.wall()
+        ids, now = [self._ref(order_id).order_id for order_id in dict.fromkeys(order_ids)], self._clock.wall()
         if isinstance(self._journal, SpendingJournal) and not self._settlement.unwritten:
             found = await self._journal.summaries(self._service, self._account, ids, now)
             return {summary.order_id: summary for summary in found}

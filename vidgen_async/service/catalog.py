@@ -74,6 +74,13 @@ class LiveCatalog:
         catalog = await self._newer_than(self._clock.now() - LIFETIME)
         return None if catalog is None else catalog.find(code)
 
+    async def fetch(self) -> Catalog | None:
+        """The catalog as it is now; None if it cannot be fetched. AuthenticationError if it was refused with 401."""
+        catalog = await self._newer_than(self._clock.now())
+        if catalog is None and isinstance(self._failure, AuthenticationError):
+            raise copy(self._failure)
+        return catalog
+
     async def refuse_invalid(self, request: VideoRequest) -> None:
         """Raise InvalidRequestError if :meth:`check` finds problems, and AuthenticationError if the catalog was refused
         with 401: a create has the same key."""

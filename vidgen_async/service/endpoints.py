@@ -230,6 +230,14 @@ def is_same_request(one: OrderContent, other: OrderContent) -> bool:
     return one.body == other.body or _canonical(one) == _canonical(other)
 
 
+def changed_fields(one: OrderContent, other: OrderContent) -> list[str]:
+    """The names of the fields in which the two differ, none if both ask for the same."""
+    first, second = (
+        {name: write_json(value) for name, value in json.loads(_canonical(content)).items()} for content in (one, other)
+    )
+    return sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
+
+
 def _canonical(content: OrderContent) -> bytes:
     data: dict[str, Any] = json.loads(content.body)
     _replace_aliases(data)
