@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Unpack
 from attrs import evolve
 
 from vidgen_async.client.views import View
-from vidgen_async.clock import time_of
+from vidgen_async.clock import run_in_thread, time_of
 from vidgen_async.errors import InvalidRequestError
 from vidgen_async.events import contain_hook, contained, refuse_async
 from vidgen_async.orders import OnReceipt
@@ -39,7 +39,8 @@ from vidgen_async.watcher.listeners import AT_ONCE
 from vidgen_async.watcher.poll_rules import GRACE
 
 if TYPE_CHECKING:
-    from vidgen_async.media.download import Downloads, VideoStream
+    from vidgen_async.batch import Batch, BatchRows
+    from vidgen_async.media.download import Downloads, FileProblem, VideoStream
     from vidgen_async.media.local_images import LocalImages
 
 logger = logging.getLogger(__name__)
@@ -469,6 +470,73 @@ class Videos:
         from vidgen_async.client.saving import file_name  # noqa: PLC0415 - as for downloads
 
         return file_name(task_id_of(task))
+
+    def batch(
+        self,
+        rows: "BatchRows",
+        *,
+        to: str | os.PathLike[str],
+        retry_failed: bool = False,
+        stop_after_failures: int = 20,
+        report: str | os.PathLike[str] | None = None,
+    ) -> "Batch":
+        """Order the videos of many rows and save each as a complete file, in a run that can be repeated::
+
+            async with client.videos.batch("jobs.csv", to="videos") as batch:
+                async for outcome in batch:
+                    print(outcome.line, outcome.state, outcome.path or outcome.failure)
+
+        First all rows are checked: by themselves, against the live catalog, and against the journal. If there are
+        problems, nothing is sent. Then rows are ordered in their sequence, at the submission limit of the client; local
+        images are uploaded just before, each content once. An outcome is yielded for each row, when it is known.
+
+        The same call again continues, by the state of each order: only what was never ordered, or was rejected, is
+        ordered; a video is saved again only if its file is missing or incomplete; what is uncertain is never sent
+        again, and listed. This needs a durable journal.
+
+        Being cancelled in the loop, or leaving it, stops the batch like ``batch.stop()``: no more creates, and those
+        that are being sent end. A second cancellation ends it at once.
+
+        Args:
+            rows: The path of a manifest (JSON lines or CSV; ``-`` is the standard input), or rows from an iterable or
+                async iterable: mappings with the fields of :class:`VideoFields`, ``order_id`` (required, unique),
+                ``local_images`` (paths, relative to the manifest) and ``output`` (default: ORDER_ID.mp4), or pairs of
+                an order id and a :class:`VideoRequest`. All are read before the first create.
+            to: The directory of the videos, which is created. No other batch can use it meanwhile.
+            retry_failed: Order again what failed, under ``ORDER_ID~2``, ``~3`` …, and what was rejected with 400.
+            stop_after_failures: The number of equal failures of creates in a row after which nothing more is ordered.
+                A refused key (401), or too few credits (402), stop the creates at once. What was ordered is saved.
+            report: A ``.csv`` or ``.jsonl`` file with the outcomes, which is replaced at the end of the run.
+
+        Raises:
+            ConfigurationError: ``report`` has another suffix.
+
+        The loop raises:
+            InvalidRequestError: ``problems`` has all problems of the rows, each with its line. Nothing was sent.
+            AuthenticationError, JournalError: As the catalog, or the journal, was read. Nothing was sent.
+            DownloadError: The directory cannot be used, or another batch uses it. Nothing was sent.
+        """
+        from vidgen_async.batch import Batch  # noqa: PLC0415 - a higher layer, which few programs need
+
+        self._view.check_usable()
+        return Batch(
+            rows,
+            Path(to),
+            self,
+            self._view,
+            retry_failed=retry_failed,
+            stop_after_failures=stop_after_failures,
+            report=report,
+        )
+
+    @staticmethod
+    async def check_file(path: str | os.PathLike[str]) -> "FileProblem | None":
+        """Why a complete video is not stored at ``path``: ``"missing"``, or ``"incomplete"`` (it cannot be read, is no
+        video, or data is missing in it); None if one is. A file that :meth:`download` has saved is complete unless
+        something changed it later."""
+        from vidgen_async.media.download import check_file  # noqa: PLC0415 - as for downloads
+
+        return await run_in_thread(check_file, path)
 
     def stream(self, task: TaskLike, *, range: str | None = None) -> "AbstractAsyncContextManager[VideoStream]":  # noqa: A002 - the header's name
         """The video without a file, for proxies (4.6): ``async with client.videos.stream(task) as video`` gives

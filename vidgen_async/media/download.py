@@ -9,12 +9,13 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self, TypeAlias
 
 from vidgen_async.clock import Clock, hold_of, within
 from vidgen_async.errors import DownloadError, InvalidRequestError, ServiceError
 from vidgen_async.events import Event, report
 from vidgen_async.media.content import Content
+from vidgen_async.media.mp4 import MalformedMP4Error, read_structure
 from vidgen_async.media.partial_file import PartialFile
 from vidgen_async.media.progress import OnProgress
 from vidgen_async.media.transfer import CHUNK_SIZE, Transfer
@@ -25,6 +26,8 @@ from vidgen_async.types.http import CHUNK, Headers, make_headers
 from vidgen_async.types.resources import TaskLike
 
 logger = logging.getLogger(__name__)
+
+FileProblem: TypeAlias = Literal["missing", "incomplete"]
 
 #: The response headers of a video that may be forwarded to a browser.
 _FORWARDED_HEADERS = ("Content-Type", "Content-Length", "Content-Range", "Accept-Ranges", "ETag", "Last-Modified")
@@ -247,6 +250,21 @@ class VideoStream:
             self._rest = await anext(self._chunks, b"")
         chunk, self._rest = self._rest[:size], self._rest[size:]
         return chunk or None
+
+
+def check_file(path: str | os.PathLike[str]) -> FileProblem | None:
+    """Return why a complete video is not stored there; None if one is. Nothing proves that no fragment is missing at
+    the end of a fragmented file: such a file counts as complete."""
+    try:
+        with Path(path).open("rb") as file:
+            length = os.fstat(file.fileno()).st_size
+            structure = read_structure(file, length)
+    except FileNotFoundError:
+        return "missing"
+    except (OSError, MalformedMP4Error):
+        return "incomplete"
+    is_whole = structure.has_samples and not structure.contradiction and not structure.find_problem(length)
+    return None if is_whole else "incomplete"
 
 
 async def check_target(to: str | os.PathLike[str]) -> None:

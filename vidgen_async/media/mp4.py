@@ -79,6 +79,16 @@ class BoxStructure:
     proves_its_end: bool
     """Whether no sample can be missing: each one that an index names is there, and the index is that of all samples."""
 
+    def find_problem(self, length: int) -> str:
+        """Return why a file of ``length`` bytes is incomplete; empty if nothing shows that it is."""
+        if self.end > length:
+            return f"its MP4 boxes need at least {self.end} bytes"
+        if not self.has_moov:
+            return "its index (the MP4 box moov) is missing"
+        if not self.has_mdat:
+            return "its media data (the MP4 box mdat) is missing"
+        return ""
+
 
 def media_type(headers: Headers) -> str:
     """Return the media type in lower case, without parameters; empty if there is none."""

@@ -248,7 +248,7 @@ class Transfer:
         except mp4.MalformedMP4Error as error:
             message = f"the data received for task {self._content.task_id!r} is not a video: {error}"
             raise NotVideoError(message, task_id=self._content.task_id, received=length) from error
-        self.problem = self._find_problem(structure)
+        self.problem = structure.find_problem(length)
         if structure.end <= length and structure.has_moov and not structure.has_samples:
             message = f"the data received for task {self._content.task_id!r} is not a video: its index has no sample"
             raise NotVideoError(message, task_id=self._content.task_id, received=length)
@@ -264,15 +264,6 @@ class Transfer:
             advice = "Download it again; to save it anyway, pass accept_unverified=True."
             raise UnverifiedVideoError(message, task_id=self._content.task_id, received=length, advice=advice)
         return True
-
-    def _find_problem(self, structure: mp4.BoxStructure) -> str:
-        if structure.end > self._file.length:
-            return f"its MP4 boxes need at least {structure.end} bytes"
-        if not structure.has_moov:
-            return "its index (the MP4 box moov) is missing"
-        if not structure.has_mdat:
-            return "its media data (the MP4 box mdat) is missing"
-        return ""
 
     def _is_verified(self, structure: mp4.BoxStructure) -> bool:
         """Whether the end of the file is known: it was announced, or the body was delimited (and no page of a failed

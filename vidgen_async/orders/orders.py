@@ -38,6 +38,7 @@ from vidgen_async.orders.reports import report_found_uncertain
 from vidgen_async.orders.sending import OnReceipt, Resend, Sender, Shared
 from vidgen_async.service.endpoints import checked_task_id, create_body, read_request
 from vidgen_async.types.budgets import BudgetState, SpendKey, SpendRow
+from vidgen_async.types.http import Delivery
 from vidgen_async.types.orders import (
     Attempt,
     AttemptOutcome,

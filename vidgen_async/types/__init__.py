@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from vidgen_async.clock import Clock
     from vidgen_async.errors import AuthenticationSource
     from vidgen_async.journal.base import Journal, RunningPage
-    from vidgen_async.media.download import VideoStream
+    from vidgen_async.media.download import FileProblem, VideoStream
     from vidgen_async.orders import OnReceipt, Orders
     from vidgen_async.orders.local_images import ImagesToUpload
     from vidgen_async.transports.base import Response, Transport
@@ -104,6 +104,7 @@ __all__ = [
     "Delivery",
     "Evidence",
     "Extra",
+    "FileProblem",
     "Files",
     "GenerateStage",
     "Headers",
@@ -172,6 +173,7 @@ _HOMES = {
     "AuthenticationSource": "errors",
     "Clock": "clock",
     "Connection": "transports.base",
+    "FileProblem": "media.download",
     "Files": "client.resources",
     "ImagesToUpload": "orders.local_images",
     "Journal": "journal.base",

@@ -1,0 +1,198 @@
+"""A run: each row is ordered once, watched, and saved; and what a second run does, by the state of each order."""
+
+import asyncio
+import json
+
+import pytest
+
+from tests.batch.conftest import FIELDS, make_rows, states
+from tests.transports.sending import until
+from vidgen_async import InvalidRequestError, Pacing, VideoRequest
+from vidgen_async.errors import DownloadError
+from vidgen_async.sandbox import Fault
+
+
+async def test_each_row_is_ordered_once_and_its_video_saved(batches):
+    outcomes = await batches.run(make_rows(5))
+
+    assert states(outcomes) == {f"order-{n}": ("saved", "new") for n in range(5)}
+    assert batches.files() == {f"order-{n}.mp4" for n in range(5)}
+    assert list(batches.posts().values()) == [1] * 5
+    first = outcomes["order-0"]
+    assert (first.line, first.ordered_as, first.attempts, first.points_basis) == (1, "order-0", 1, "charged")
+    assert first.path == batches.to / "order-0.mp4"
+    assert first.task_id in {create.task_id for create in batches.service.creates}
+
+    again = await batches.run(make_rows(5))
+
+    assert states(again) == {f"order-{n}": ("saved", "") for n in range(5)}
+    assert (again["order-0"].points, again["order-0"].task_id) == (first.points, first.task_id)
+    assert len(batches.service.creates) == batches.count("videos.content") == 5
+
+
+async def test_rows_may_be_mappings_and_requests_of_any_iterable(batches):
+    async def rows():
+        yield {"order_id": "a", **FIELDS, "ratio": None, "output": "first/a.mp4"}
+        yield "b", VideoRequest(**FIELDS, extra={"seed": 7})
+        yield "c", FIELDS
+
+    outcomes = await batches.run(rows())
+
+    assert {each.state for each in outcomes.values()} == {"saved"}, outcomes
+    assert batches.files() == {"first/a.mp4", "b.mp4", "c.mp4"}
+    assert [create.body.get("seed") for create in batches.service.creates].count(7) == 1
+
+
+async def test_a_file_that_is_missing_or_incomplete_is_saved_again_and_nothing_is_ordered(batches):
+    await batches.run(make_rows(3))
+    (batches.to / "order-0.mp4").unlink()
+    video = (batches.to / "order-1.mp4").read_bytes()
+    (batches.to / "order-1.mp4").write_bytes(video[:-100])
+
+    outcomes = await batches.run(make_rows(3))
+
+    assert states(outcomes) == {
+        "order-0": ("saved", "file missing"),
+        "order-1": ("saved", "file incomplete"),
+        "order-2": ("saved", ""),
+    }
+    assert (batches.to / "order-1.mp4").stat().st_size == len(video)
+    assert len(batches.service.creates) == 3
+    assert batches.count("videos.content") == 5
+
+
+async def test_a_failed_order_is_listed_and_ordered_again_under_another_id_only_if_asked(batches):
+    rows = make_rows(1, prompt="a boat [fail: too dark]")
+    first = await batches.run(rows)
+    assert states(first) == {"order-0": ("failed", "new")}
+    assert "too dark" in first["order-0"].failure
+    assert first["order-0"].points_basis == "charged, may be refunded"
+
+    listed = await batches.run(rows)
+    assert states(listed) == {"order-0": ("failed", "")}
+    assert "too dark" in listed["order-0"].failure
+    assert len(batches.service.creates) == 1
+
+    second = (await batches.run(rows, retry_failed=True))["order-0"]
+    assert (second.state, second.reason, second.ordered_as) == ("failed", "failed before", "order-0~2")
+    third = (await batches.run(rows, retry_failed=True))["order-0"]
+    assert (third.ordered_as, third.order_id) == ("order-0~3", "order-0")
+    assert len(batches.posts()) == 3
+
+    listed = (await batches.run(rows))["order-0"]
+    assert (listed.state, listed.ordered_as) == ("failed", "order-0~3")
+
+
+async def test_a_refused_order_is_ordered_again_under_its_id_and_one_that_was_invalid_only_if_asked(batches):
+    batches.service.faults.add("videos.create", Fault.status(403))
+    batches.service.faults.add("videos.create", Fault.status(400))
+    rows = make_rows(2)
+    first = await batches.run(rows)
+    assert {each.state for each in first.values()} == {"rejected"}
+    assert {each.points_basis for each in first.values()} == {"nothing ordered"}
+
+    second = await batches.run(rows)
+    assert sorted((each.state, each.reason) for each in second.values()) == [
+        ("rejected", ""),
+        ("saved", "rejected before"),
+    ]
+    third = await batches.run(rows, retry_failed=True)
+    assert sorted((each.state, each.reason) for each in third.values()) == [("saved", ""), ("saved", "rejected before")]
+    assert sorted(batches.posts().values()) == [2, 2]
+
+
+async def test_an_uncertain_order_is_listed_and_never_sent_again(batches):
+    batches.service.faults.add("videos.create", Fault.status(503, made=True))
+    for reason in ("new", ""):
+        outcome = (await batches.run(make_rows(1), retry_failed=True))["order-0"]
+        assert (outcome.state, outcome.reason, outcome.points_basis) == ("uncertain", reason, "unknown")
+        assert "orders.adopt(…)" in outcome.failure
+    async with batches.client() as client:
+        await client.orders.abandon("order-0", "nobody needs it")
+    outcome = (await batches.run(make_rows(1), retry_failed=True))["order-0"]
+    assert (outcome.state, "nobody needs it" in outcome.failure) == ("abandoned", True)
+    assert len(batches.service.creates) == 1
+
+
+async def test_a_withdrawn_order_is_listed(batches):
+    batches.options["pacing"] = Pacing(limit=1)
+    async with batches.client() as client, client.videos.batch(make_rows(2), to=batches.to) as batch:
+        saved = await anext(aiter(batch))
+        batch.stop()
+        [left] = [outcome async for outcome in batch]
+    assert (saved.state, left.state, left.points_basis) == ("saved", "not_sent", "nothing ordered")
+    async with batches.client() as client:
+        await client.orders.withdraw("order-1", "too late")
+
+    outcome = (await batches.run(make_rows(2)))["order-1"]
+
+    assert (outcome.state, outcome.failure) == ("withdrawn", "it was withdrawn: too late")
+    assert len(batches.service.creates) == 1
+
+
+async def test_a_row_with_other_values_than_its_order_is_refused_by_the_names_of_the_fields(batches):
+    await batches.run(make_rows(2))
+    rows = [*make_rows(1, prompt="secret", ratio="9:16"), *make_rows(3)[1:]]
+
+    with pytest.raises(InvalidRequestError) as refused:
+        await batches.run(rows)
+
+    assert refused.value.problems == ("line 1: order_id: 'order-0' was ordered before; changed: prompt, ratio",)
+    assert len(batches.service.creates) == 2
+
+
+async def test_a_new_order_whose_file_exists_is_refused_since_another_journal_may_have_it(batches, tmp_path):
+    await batches.run(make_rows(1))
+    batches.journal = f"sqlite:///{tmp_path / 'other.db'}"
+    with pytest.raises(InvalidRequestError, match=r"output: 'order-0.mp4' exists, .* is it another journal\?"):
+        await batches.run(make_rows(1))
+    assert len(batches.service.creates) == 1
+
+
+async def test_tasks_that_run_when_a_batch_is_stopped_are_saved_by_the_next_run(slow_batches):
+    batches, service = slow_batches, slow_batches.service
+    async with batches.client() as client, client.videos.batch(make_rows(3), to=batches.to) as batch:
+
+        async def run():
+            return {outcome.order_id: outcome async for outcome in batch}
+
+        running = asyncio.ensure_future(run())
+        await until(lambda: client.watcher.stats.tasks == 3)
+        batch.stop()
+        assert states(await running) == {f"order-{n}": ("running", "new") for n in range(3)}
+    service.clock.advance(2000)
+
+    assert states(await batches.run(make_rows(3))) == {f"order-{n}": ("saved", "running") for n in range(3)}
+    assert len(service.creates) == 3
+
+
+async def test_two_batches_on_one_directory_exclude_each_other(slow_batches):
+    batches = slow_batches
+    async with batches.client() as client, client.videos.batch(make_rows(1), to=batches.to) as first:
+        running = asyncio.ensure_future(anext(aiter(first)))
+        await until(lambda: client.watcher.stats.tasks == 1)
+        with pytest.raises(DownloadError, match="another batch is saving videos in"):
+            await batches.run(make_rows(2))
+        first.stop()
+        await running
+    assert len(batches.service.creates) == 1
+
+
+async def test_local_images_are_uploaded_once_per_content_and_compared_by_it(batches, tmp_path, picture):
+    for name in ("a.png", "b.png"):
+        (tmp_path / name).write_bytes(picture)
+    manifest = tmp_path / "jobs.jsonl"
+    rows = [{**row, "local_images": [f"{'ab'[n % 2]}.png"]} for n, row in enumerate(make_rows(20))]
+    manifest.write_text("\n".join(map(json.dumps, rows)))
+
+    first = await batches.run(manifest)
+    again = await batches.run(manifest)
+
+    assert {each.state for each in (*first.values(), *again.values())} == {"saved"}
+    assert batches.count("files.create") == 1
+    (tmp_path / "a.png").write_bytes(picture + b"\0")
+    with pytest.raises(InvalidRequestError, match="line 1: order_id: 'order-0' was ordered before; changed: image_ids"):
+        await batches.run(manifest)
+    (tmp_path / "a.png").unlink()
+    with pytest.raises(InvalidRequestError, match=r"line 1: local_images\[0\]: "):
+        await batches.run(manifest)

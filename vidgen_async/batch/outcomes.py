@@ -1,0 +1,78 @@
+"""What a batch reports: one outcome for each row."""
+
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from attrs import field, frozen
+
+from vidgen_async.errors import VidgenError
+from vidgen_async.types.serialization import Serializable
+
+BatchState: TypeAlias = Literal[
+    "saved",
+    "failed",
+    "not_saved",
+    "rejected",
+    "not_sent",
+    "uncertain",
+    "abandoned",
+    "withdrawn",
+    "running",
+]
+"""What became of a row:
+
+- ``saved``: the complete video is in its file.
+- ``failed``: the task failed.
+- ``not_saved``: the end of the task, or its video, could not be fetched or stored. The next run continues.
+- ``rejected``: the service refused the order.
+- ``not_sent``: nothing was sent, since something failed before, or the batch had stopped its creates.
+- ``uncertain``, ``abandoned``, ``withdrawn``: the state of the order; the first needs an operator's decision.
+- ``running``: the batch was stopped before the task ended. The next run continues.
+"""
+
+PointsBasis: TypeAlias = Literal["charged", "charged, may be refunded", "nothing ordered", "unknown"]
+"""How the points of a row are known: the service stated them for a completed task, or for a failed one; no task was
+accepted; or nothing is known."""
+
+
+@frozen(kw_only=True)
+class BatchOutcome(Serializable):
+    """What became of one row."""
+
+    order_id: str
+    """That of the row."""
+    line: int
+    """The line of the row in its manifest, or its number, from 1."""
+    state: BatchState
+    reason: str = ""
+    """Why this run did something for the row: ``new``, ``rejected before``, ``failed before``, ``running``, ``file
+    missing``, ``file incomplete``; empty if it did nothing."""
+    ordered_as: str = ""
+    """The id of the order: that of the row, followed by ``~2``, ``~3`` … where a failed one was ordered again."""
+    task_id: str | None = None
+    points: int | None = None
+    points_basis: PointsBasis = "unknown"
+    path: Path | None = None
+    """The complete video."""
+    failure: str = ""
+    """Why there is no video, without secrets."""
+    error: VidgenError | None = field(default=None, eq=False)
+    """What was raised for the row in this run."""
+    request_id: str | None = None
+    """The service's own id of the request that ended the row, if there is one."""
+    attempts: int = 0
+    """The number of times that a create of the order may have been sent."""
+
+
+@frozen(kw_only=True)
+class BatchCheck(Serializable):
+    """The result of the check of all rows, before anything is sent."""
+
+    rows: int
+    problems: tuple[str, ...] = ()
+    """All of them, each with its line."""
+    states: dict[str, int] = field(factory=dict, hash=False)
+    """The number of rows by the state of their orders: ``new``, ``queued``, ``sending``, ``running``, ``completed``,
+    ``failed``, ``rejected``, ``uncertain``, ``abandoned``, ``withdrawn``."""
+    new_by_model: dict[str, int] = field(factory=dict, hash=False)
+    """The number of the new rows by model."""

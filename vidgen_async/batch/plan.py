@@ -1,0 +1,85 @@
+"""What a run does for a row, by the state of its order and its file."""
+
+from typing import Literal
+
+from attrs import frozen
+
+from vidgen_async.batch.outcomes import BatchState
+from vidgen_async.media.download import FileProblem
+from vidgen_async.orders import Orders
+from vidgen_async.types.orders import OrderState, OrderSummary
+
+#: The states that are only listed.
+_LISTED: dict[OrderState, BatchState] = {
+    OrderState.UNCERTAIN: "uncertain",
+    OrderState.ABANDONED: "abandoned",
+    OrderState.WITHDRAWN: "withdrawn",
+}
+
+
+@frozen
+class Step:
+    """``create``: order it. ``save``: wait for its task, and save the video. ``defer``: look at it again at the end,
+    since its sender may be dead. ``list``: do nothing."""
+
+    do: Literal["create", "save", "defer", "list"]
+    why: str = ""
+    """Of what is done."""
+    state: BatchState = "not_sent"
+    """Of what is listed."""
+
+
+def has_failed(order: OrderSummary | None) -> bool:
+    """Whether the service accepted the order, and its task failed."""
+    return order is not None and order.state is OrderState.ACCEPTED and order.task_status == "failed"
+
+
+def is_completed(order: OrderSummary | None) -> bool:
+    """Whether its task is known to be completed."""
+    return order is not None and order.state is OrderState.ACCEPTED and order.task_status == "completed"
+
+
+def plan(
+    order: OrderSummary | None, file_problem: FileProblem | None, *, is_bad_request: bool, retry_failed: bool
+) -> Step:
+    """Return what to do.
+
+    Args:
+        order: The order that the row has now: the last one if failed ones were ordered again.
+        file_problem: Of the file of a completed order.
+        is_bad_request: Whether it was rejected with 400: that would happen again.
+        retry_failed: Whether failed orders, and those that were rejected with 400, are ordered again.
+    """
+    if order is None or order.state is OrderState.QUEUED:
+        return Step("create", "new")
+    if order.state is OrderState.SENDING:
+        return Step("defer", "new")
+    if order.state is OrderState.REJECTED:
+        is_listed = is_bad_request and not retry_failed
+        return Step("list", state="rejected") if is_listed else Step("create", "rejected before")
+    if order.state is not OrderState.ACCEPTED:
+        return Step("list", state=_LISTED[order.state])
+    if has_failed(order):
+        return Step("create", "failed before") if retry_failed else Step("list", state="failed")
+    if not is_completed(order):
+        return Step("save", "running")
+    return Step("list", state="saved") if file_problem is None else Step("save", f"file {file_problem}")
+
+
+async def find_current(
+    orders: Orders, order_id: str, order: OrderSummary | None
+) -> tuple[str, OrderSummary | None, str]:
+    """Return the id and the state of the order that a row has now, and the id of the next one if this one has failed.
+
+    Args:
+        orders: Reads the states.
+        order_id: That of the row.
+        order: The order of this id.
+    """
+    current, number = order_id, 2
+    while has_failed(order):
+        following = (await orders.states([f"{order_id}~{number}"])).get(f"{order_id}~{number}")
+        if following is None:
+            break
+        current, order, number = following.order_id, following, number + 1
+    return current, order, f"{order_id}~{number}"

@@ -1,0 +1,54 @@
+"""The report of a run: a line for each row, as CSV or as JSON lines."""
+
+import csv
+import io
+import json
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from attrs import asdict, fields
+
+from vidgen_async.atomic_file import AtomicFile
+from vidgen_async.batch.outcomes import BatchOutcome
+from vidgen_async.errors import ConfigurationError
+
+_COLUMNS = tuple(each.name for each in fields(BatchOutcome) if each.name != "error")
+#: What spreadsheets take for the beginning of a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+class Report:
+    """``with Report(path) as report``: the file is replaced when the block is left, however it is left. Only the user
+    may read it. No line has a link or a key."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        if self._path.suffix not in (".csv", ".jsonl"):
+            message = f"a report is a .csv or a .jsonl file, not {self._path.name!r}"
+            raise ConfigurationError(message)
+        self._is_csv = self._path.suffix == ".csv"
+
+    def __enter__(self) -> Self:
+        self._file = AtomicFile(self._path, mode=0o600)
+        if self._is_csv:
+            self._write_cells(_COLUMNS)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        with self._file:
+            self._file.commit()
+
+    def add(self, outcome: BatchOutcome) -> None:
+        values = asdict(outcome, filter=lambda each, _: each.name in _COLUMNS)
+        values["path"] = None if outcome.path is None else str(outcome.path)
+        if self._is_csv:
+            self._write_cells(tuple("" if values[name] is None else str(values[name]) for name in _COLUMNS))
+        else:
+            self._file.write(json.dumps(values).encode() + b"\n")
+
+    def _write_cells(self, cells: tuple[str, ...]) -> None:
+        line = io.StringIO()
+        csv.writer(line).writerow(f"'{cell}" if cell.startswith(_FORMULA) else cell for cell in cells)
+        self._file.write(line.getvalue().encode("utf-8", "backslashreplace"))

@@ -1,0 +1,356 @@
+"""One run of a batch: it orders rows, waits for their tasks, and saves their videos."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, Callable
+from contextlib import aclosing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import evolve, frozen
+
+from vidgen_async.batch.directory import prepare_target
+from vidgen_async.batch.outcomes import BatchOutcome, BatchState, PointsBasis
+from vidgen_async.batch.plan import find_current, has_failed, is_completed, plan
+from vidgen_async.batch.rows import Row
+from vidgen_async.client.saving import iterate, save_each
+from vidgen_async.clock import Clock, run_in_thread, within
+from vidgen_async.errors import (
+    AuthenticationError,
+    InsufficientCreditsError,
+    InvalidRequestError,
+    NotSentError,
+    ReceiptNotStoredError,
+    RejectedError,
+    TaskFailedError,
+    UncertainCreateError,
+    VidgenError,
+)
+from vidgen_async.media.download import check_file
+from vidgen_async.media.local_images import LocalImages
+from vidgen_async.media.upload import Uploads
+from vidgen_async.orders import Orders
+from vidgen_async.orders.error_messages import uncertain
+from vidgen_async.redaction.messages import excerpt
+from vidgen_async.types.orders import AttemptOutcome, Order, OrderState, OrderSummary
+from vidgen_async.types.resources import Receipt, TaskLike, VideoTask, task_id_of
+from vidgen_async.user_code import UserCode, describe
+from vidgen_async.watcher import Outcome, failure_text
+
+if TYPE_CHECKING:
+    from vidgen_async.client.videos import Videos
+
+#: The number of rows whose creates are prepared, with their images, and not sent yet.
+ROWS_AHEAD = 16
+#: The number of tasks that are watched at once, and of downloads.
+MOST_RUNNING = 10_000
+DOWNLOADS = 4
+#: The number of outcomes that the caller has not consumed, after which the run waits.
+_MOST_READY = 100
+#: Seconds after which it is checked again whether creates were sent.
+_RECHECK_INTERVAL = 0.5
+#: After one of these every other create would fail too.
+_STOPPING = (AuthenticationError, InsufficientCreditsError)
+_LONGEST_FAILURE = 1000
+
+
+@frozen
+class Job:
+    """What a run does for a row."""
+
+    line: int
+    order_id: str
+    output: str
+    ordered_as: str
+    why: str
+
+
+class Run:
+    """Orders rows in their sequence. ``outcomes`` has an outcome for each, then None.
+
+    Args:
+        stop_after_failures: The number of equal failures in a row after which nothing is ordered any more.
+    """
+
+    def __init__(
+        self,
+        videos: "Videos",
+        orders: Orders,
+        uploads: Uploads,
+        clock: Clock,
+        *,
+        directory: Path,
+        retry_failed: bool,
+        stop_after_failures: int,
+    ) -> None:
+        self._videos = videos
+        self._orders = orders
+        self._uploads = uploads
+        self._clock = clock
+        self._directory = directory
+        self._retry_failed = retry_failed
+        self._stop_after_failures = stop_after_failures
+        self.outcomes: asyncio.Queue[BatchOutcome | None] = asyncio.Queue(_MOST_READY)
+        self._creating: dict[asyncio.Task[None], str] = {}
+        """The ids of the orders that are being created."""
+        self._running: dict[str, Job] = {}
+        """By the id of the task."""
+        self._accepted: asyncio.Queue[TaskLike | None] = asyncio.Queue()
+        """The tasks to watch, then None."""
+        self._changed = asyncio.Event()
+        self._stop_reason = ""
+        """Why nothing is ordered any more; empty if rows are ordered."""
+        self._is_stopped = False
+        self._saver: asyncio.Task[None] | None = None
+        """Once all rows were ordered."""
+        self._last_failure: object = None
+        self._failures = 0
+        """The number of failures in a row that are equal to the last one."""
+
+    def stop(self) -> None:
+        """Order nothing any more, and do not wait for tasks. Creates that are being sent end."""
+        self._is_stopped = True
+        self._stop_creates("the batch was stopped")
+        if self._saver is not None:
+            self._saver.cancel()
+
+    def _stop_creates(self, reason: str) -> None:
+        self._stop_reason = self._stop_reason or reason
+        for order_id in self._creating.values():
+            self._orders.cancel_unsent(order_id)
+        self._changed.set()
+
+    async def work(self, chunks: AsyncIterable[list[Row]]) -> None:
+        """Carry it out. Cancelling it ends everything at once."""
+        saver = asyncio.ensure_future(self._save_all())
+        try:
+            await self._order_all(chunks)
+            self._accepted.put_nowait(None)
+            self._saver = saver
+            if self._is_stopped:
+                saver.cancel()
+            await asyncio.wait([saver])
+            if not saver.cancelled():
+                saver.result()
+            for job in self._running.values():
+                await self._put(job, "running")
+        finally:
+            for worker in (saver, *self._creating):
+                worker.cancel()
+            await asyncio.gather(saver, *self._creating, return_exceptions=True)
+            await self.outcomes.put(None)
+
+    # -- ordering ------------------------------------------------------------------------------------------------------
+
+    async def _order_all(self, chunks: AsyncIterable[list[Row]]) -> None:
+        deferred: list[Row] = []
+        async for rows in chunks:
+            states = await self._orders.states(row.order_id for row in rows)
+            deferred += [row for row in rows if not await self._take_up(row, states.get(row.order_id), may_defer=True)]
+        for row in deferred:
+            states = await self._orders.states([row.order_id])
+            await self._take_up(row, states.get(row.order_id), may_defer=False)
+        while self._creating:
+            await asyncio.wait(self._creating)
+
+    async def _take_up(self, row: Row, order: OrderSummary | None, *, may_defer: bool) -> bool:
+        """Begin what is to be done for the row. Return False if it is deferred."""
+        current, order, following = await find_current(self._orders, row.order_id, order)
+        problem = await run_in_thread(check_file, self._directory / row.output) if is_completed(order) else None
+        is_bad_request = (
+            order is not None and order.state is OrderState.REJECTED and await self._is_bad_request(current)
+        )
+        step = plan(order, problem, is_bad_request=is_bad_request, retry_failed=self._retry_failed)
+        ordered_as = following if step.do == "create" and has_failed(order) else current
+        job = Job(row.line, row.order_id, row.output, ordered_as, step.why)
+        if step.do == "defer" and may_defer:
+            return False
+        if step.do == "list":
+            await self._list(job, step.state, order)
+        elif step.do == "save" and order is not None:
+            await self._wait_while(lambda: len(self._running) >= MOST_RUNNING)
+            await self._watch(job, order.task_ids[0])
+        else:
+            await self._wait_while(self._is_full)
+            if self._stop_reason:
+                await self._put(job, "not_sent", failure=self._stop_reason)
+            else:
+                self._start(job, row)
+        return True
+
+    async def _is_bad_request(self, order_id: str) -> bool:
+        order = await self._orders.find(order_id)
+        refused = [] if order is None else [one for one in order.attempts if one.outcome is AttemptOutcome.REJECTED]
+        return bool(refused) and refused[-1].evidence is not None and refused[-1].evidence.status == 400
+
+    def _is_full(self) -> bool:
+        if self._stop_reason:
+            return False
+        ahead = sum(not self._orders.is_sending(order_id) for order_id in self._creating.values())
+        return ahead >= ROWS_AHEAD or len(self._running) + len(self._creating) >= MOST_RUNNING
+
+    async def _wait_while(self, is_full: Callable[[], bool]) -> None:
+        while is_full():
+            self._changed.clear()
+            with suppress(TimeoutError):
+                await within(self._clock, _RECHECK_INTERVAL, self._changed.wait)
+
+    def _start(self, job: Job, row: Row) -> None:
+        worker = asyncio.create_task(self._create(job, row), name=f"batch {job.ordered_as}")
+        self._creating[worker] = job.ordered_as
+        worker.add_done_callback(self._on_created)
+
+    def _on_created(self, worker: asyncio.Task[None]) -> None:
+        del self._creating[worker]
+        self._changed.set()
+
+    async def _create(self, job: Job, row: Row) -> None:
+        receipt = None
+        with UserCode() as call:  # of a journal, for example: one row must not end the others
+            receipt = await self._send(job, row)
+        if receipt is not None:
+            self._failures = 0
+            await self._watch(job, receipt)
+        elif (error := call.error) is not None:
+            self._count(error)
+            state: BatchState = "not_sent"
+            if isinstance(error, RejectedError):
+                state = "rejected"
+            elif isinstance(error, UncertainCreateError):
+                state = "uncertain"
+            elif isinstance(error, ReceiptNotStoredError):
+                state = "not_saved"
+            is_stopped = isinstance(error, NotSentError) and self._stop_reason
+            await self._put(job, state, error=error, failure=self._stop_reason if is_stopped else "")
+
+    async def _send(self, job: Job, row: Row) -> Receipt:
+        images = None
+        if row.images:
+            images = LocalImages(self._uploads)
+            await images.read([path for path, _ in row.images])
+            if images.problems or images.keys != tuple(digest for _, digest in row.images):
+                problem = "; ".join(images.problems) or "local_images: a file was changed since the check"
+                raise InvalidRequestError(f"the request was not sent: {problem}", problems=[problem])
+        return await self._orders.create(
+            row.request, order_id=job.ordered_as, images=images, on_order=self._raise_if_stopped
+        )
+
+    def _raise_if_stopped(self) -> None:
+        if self._stop_reason:
+            raise NotSentError(self._stop_reason)
+
+    def _count(self, error: BaseException) -> None:
+        if self._stop_reason:
+            return
+        kind = (type(error), getattr(error, "status", None), getattr(error, "code", None))
+        self._failures = self._failures + 1 if kind == self._last_failure else 1
+        self._last_failure = kind
+        if isinstance(error, _STOPPING) or isinstance(error.__cause__, _STOPPING):
+            self._stop_creates(f"no more creates after a refusal that concerns all: {_text_of(error)}")
+        elif self._failures >= self._stop_after_failures:
+            self._stop_creates(f"no more creates after {self._failures} equal failures in a row: {_text_of(error)}")
+
+    # -- saving --------------------------------------------------------------------------------------------------------
+
+    async def _watch(self, job: Job, task: TaskLike) -> None:
+        """Have the task watched, and its video saved."""
+        task_id = task_id_of(task)
+        if self._is_stopped:
+            await self._put(job, "running")
+        elif (other := self._running.setdefault(task_id, job)) is not job:
+            failure = f"task {task_id!r} is that of order {other.ordered_as!r}, too"
+            await self._put(job, "not_saved", failure=failure)
+        else:
+            self._accepted.put_nowait(task)
+
+    async def _each_accepted(self) -> AsyncGenerator[TaskLike, None]:
+        while (task := await self._accepted.get()) is not None:
+            yield task
+
+    async def _save_all(self) -> None:
+        outcomes = self._videos.as_completed(self._each_accepted(), timeout=None)
+        saved = save_each(iterate(outcomes), self._save, self._orders.results.handling, DOWNLOADS)
+        async with aclosing(saved):
+            async for outcome in saved:
+                job = self._running[outcome.task_id]
+                state: BatchState = "failed" if isinstance(outcome.error, TaskFailedError) else "not_saved"
+                state = state if outcome.path is None else "saved"
+                await self._put(job, state, task=outcome.task, path=outcome.path, error=outcome.error)
+                del self._running[outcome.task_id]
+                self._changed.set()
+
+    async def _save(self, outcome: Outcome) -> Outcome:
+        if outcome.task is None or outcome.error is not None:
+            return outcome
+        try:
+            target = await run_in_thread(prepare_target, self._directory, self._running[outcome.task_id].output)
+            if await run_in_thread(check_file, target) is not None:
+                await self._videos.download(outcome.task, target)
+        except VidgenError as error:
+            return evolve(outcome, error=error)
+        return evolve(outcome, path=target)
+
+    # -- outcomes ------------------------------------------------------------------------------------------------------
+
+    async def _list(self, job: Job, state: BatchState, order: OrderSummary | None) -> None:
+        if state == "saved":
+            await self._put(job, state, order=order, path=self._directory / job.output)
+            return
+        known = await self._orders.find(job.ordered_as)
+        await self._put(job, state, failure="" if known is None else _failure_of(known))
+
+    async def _put(
+        self,
+        job: Job,
+        state: BatchState,
+        *,
+        order: OrderSummary | None = None,
+        task: VideoTask | None = None,
+        path: Path | None = None,
+        error: BaseException | None = None,
+        failure: str = "",
+    ) -> None:
+        request_id = getattr(error, "request_id", None)
+        if order is None and (known := await self._orders.find(job.ordered_as)) is not None:
+            order = OrderSummary.of(known)
+            request_id = request_id or (known.receipt.request_id if known.receipt is not None else None)
+        points = task.points if task is not None else order.points if order is not None else None
+        task_id = task.id if task is not None else next(iter(order.task_ids if order is not None else ()), None)
+        await self.outcomes.put(
+            BatchOutcome(
+                order_id=job.order_id,
+                line=job.line,
+                state=state,
+                reason=job.why,
+                ordered_as=job.ordered_as,
+                task_id=task_id or getattr(error, "task_id", None) or None,
+                points=points,
+                points_basis=_points_basis(state, points),
+                path=path,
+                failure=failure or ("" if error is None else _text_of(error)),
+                error=error if isinstance(error, VidgenError) else None,
+                request_id=request_id,
+                attempts=0 if order is None else order.attempts,
+            )
+        )
+
+
+def _points_basis(state: BatchState, points: int | None) -> PointsBasis:
+    if points is not None:
+        return "charged, may be refunded" if state == "failed" else "charged"
+    return "nothing ordered" if state in ("rejected", "not_sent", "withdrawn") else "unknown"
+
+
+def _failure_of(order: Order) -> str:
+    """Why there is no video of an order that is only listed."""
+    if order.state in (OrderState.UNCERTAIN, OrderState.ABANDONED):
+        return _text_of(uncertain(order))
+    if order.closing is not None:
+        return f"it was {order.closing.state}: {excerpt(order.closing.reason)}"
+    if order.results:
+        return failure_text(excerpt(order.results[-1].failure_reason or "", limit=_LONGEST_FAILURE))
+    refused = [attempt.evidence.cause for attempt in order.attempts if attempt.evidence is not None]
+    return excerpt(refused[-1] if refused else "", limit=_LONGEST_FAILURE)
+
+
+def _text_of(error: BaseException) -> str:
+    return excerpt(str(error), limit=_LONGEST_FAILURE) if isinstance(error, VidgenError) else describe(error)
