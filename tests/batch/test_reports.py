@@ -1,0 +1,64 @@
+"""The report of a run: a line for each row, for its owner alone, and harmless in a spreadsheet."""
+
+import csv
+import json
+import stat
+
+import pytest
+
+from tests.batch.conftest import FIELDS, make_rows
+from vidgen_async import ConfigurationError
+from vidgen_async.sandbox import Fault
+
+
+async def test_a_report_has_a_line_for_each_row_without_keys_and_links(batches, tmp_path):
+    report = tmp_path / "report.csv"
+    report.write_text("an earlier one")
+    report.chmod(0o644)
+    rows = [
+        {**FIELDS, "order_id": "=1+1"},
+        {**FIELDS, "order_id": "failed", "prompt": "[fail: @cmd see https://h/v.mp4?exp=1&sig=SECRET]"},
+    ]
+    batches.service.faults.add("videos.create", Fault.status(403), after=2)
+    rows += make_rows(1)
+    outcomes = await batches.run(rows, report=report)
+
+    text = report.read_text()
+    lines = {int(line["line"]): line for line in csv.DictReader(text.splitlines())}
+    assert lines[1]["order_id"] == lines[1]["ordered_as"] == "'=1+1"
+    assert (lines[1]["state"], lines[1]["reason"], lines[1]["points_basis"]) == ("saved", "new", "charged")
+    assert lines[1]["path"] == str(batches.to / "=1+1.mp4")
+    assert {lines[n]["task_id"] for n in (1, 2)} == {each.task_id for each in batches.service.creates if each.task_id}
+    assert {line["attempts"] for line in lines.values()} == {"1"}
+    charges = {entry.task_id: -entry.points for entry in batches.service.ledger if entry.kind == "charge"}
+    assert {lines[n]["task_id"]: int(lines[n]["points"]) for n in (1, 2)} == charges
+    assert lines[2]["failure"].startswith("'@cmd see")
+    assert (lines[3]["state"], lines[3]["points"], lines[3]["points_basis"]) == ("rejected", "", "nothing ordered")
+    assert {line["request_id"] for line in lines.values()} == {
+        request.request_id for request in batches.service.requests if request.op == "videos.create"
+    }
+    assert "SECRET" not in text
+    assert batches.service.api_key not in text
+    assert stat.S_IMODE(report.stat().st_mode) == 0o600
+    assert outcomes["failed"].to_dict()["failure"] == lines[2]["failure"][1:]
+
+
+async def test_lines_of_json_have_the_same_and_a_later_run_replaces_them(batches, tmp_path):
+    report = tmp_path / "report.jsonl"
+    await batches.run(make_rows(2), report=report)
+    first = [json.loads(line) for line in report.read_text().splitlines()]
+    await batches.run(make_rows(2), report=report)
+    second = [json.loads(line) for line in report.read_text().splitlines()]
+
+    assert {line["reason"] for line in first} == {"new"}
+    assert {line["reason"] for line in second} == {""}
+    names = ("order_id", "line", "state", "task_id", "points", "path", "attempts")
+    assert sorted([line[name] for name in names] for line in first) == [
+        [line[name] for name in names] for line in second
+    ]
+
+
+async def test_a_report_in_another_form_is_refused_before_anything_is_sent(batches):
+    with pytest.raises(ConfigurationError, match=r"a report is a \.csv or a \.jsonl file, not 'report\.xls'"):
+        await batches.run(make_rows(1), report="report.xls")
+    assert batches.service.requests == []
