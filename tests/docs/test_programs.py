@@ -106,6 +106,23 @@ async def test_the_programs_about_budgets_show_prices_and_order_within_the_budge
     assert "gen-2.0                  1 videos         20 points" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("language", ["json", "text"])
+async def test_the_program_for_thousands_of_videos_makes_those_of_its_manifest(
+    service, tmp_path, monkeypatch, language
+):
+    [manifest] = [block.text for block in find_blocks(language) if block.page == "docs/how-to/batches.md"]
+    (tmp_path / "jobs").write_text(manifest)
+    shutil.copyfile(ROOT / "examples" / "boat.png", tmp_path / "sea.png")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VIDGEN_API_KEY", service.api_key)
+    monkeypatch.setenv("VIDGEN_BASE_URL", str(service.base_url))
+    for _ in range(2):
+        await run_program("check = await batch.check()")["make_videos"]("jobs", "videos")
+    assert {path.name for path in (tmp_path / "videos").rglob("*.mp4")} == {"spring-1.mp4", "1.mp4"}
+    assert len(service.creates) == 2
+    assert len((tmp_path / "report.csv").read_text().splitlines()) == 3
+
+
 async def test_the_program_that_downloads_many_videos_saves_them(client, tmp_path, capsys):
     receipts = [await client.videos.create(model="gen-2.0", prompt="a boat", duration=5) for _ in range(3)]
     assert await run_program("async def save_all(")["save_all"](client, receipts, str(tmp_path)) == 3

@@ -6,7 +6,14 @@ from typing import Literal, TypeAlias
 from attrs import field, frozen
 
 from vidgen_async.errors import VidgenError
+from vidgen_async.orders.error_messages import uncertain
+from vidgen_async.redaction.messages import excerpt
+from vidgen_async.types.orders import Order, OrderState
 from vidgen_async.types.serialization import Serializable
+from vidgen_async.user_code import describe
+from vidgen_async.watcher import failure_text
+
+_LONGEST_FAILURE = 1000
 
 BatchState: TypeAlias = Literal[
     "saved",
@@ -76,3 +83,27 @@ class BatchCheck(Serializable):
     ``failed``, ``rejected``, ``uncertain``, ``abandoned``, ``withdrawn``."""
     new_by_model: dict[str, int] = field(factory=dict, hash=False)
     """The number of the new rows by model."""
+
+
+def points_basis(state: BatchState, points: int | None) -> PointsBasis:
+    """How the points of a row in this state are known."""
+    if points is not None:
+        return "charged, may be refunded" if state == "failed" else "charged"
+    return "nothing ordered" if state in ("rejected", "not_sent", "withdrawn") else "unknown"
+
+
+def failure_of(order: Order) -> str:
+    """Why there is no video of an order that is only listed."""
+    if order.state in (OrderState.UNCERTAIN, OrderState.ABANDONED):
+        return text_of(uncertain(order))
+    if order.closing is not None:
+        return f"it was {order.closing.state}: {excerpt(order.closing.reason)}"
+    if order.results:
+        return failure_text(excerpt(order.results[-1].failure_reason or "", limit=_LONGEST_FAILURE))
+    causes = [attempt.evidence.cause for attempt in order.attempts if attempt.evidence is not None]
+    return excerpt(causes[-1] if causes else "", limit=_LONGEST_FAILURE)
+
+
+def text_of(error: BaseException) -> str:
+    """The failure that this error is, in one line."""
+    return excerpt(str(error), limit=_LONGEST_FAILURE) if isinstance(error, VidgenError) else describe(error)

@@ -19,7 +19,7 @@ _LISTED: dict[OrderState, BatchState] = {
 
 @frozen
 class Step:
-    """``create``: order it. ``save``: wait for its task, and save the video. ``defer``: look at it again at the end,
+    """``create``: order it. ``save``: wait for its task, and save the video. ``defer``: take it up again at the end,
     since its sender may be dead. ``list``: do nothing."""
 
     do: Literal["create", "save", "defer", "list"]

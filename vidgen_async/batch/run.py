@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve, frozen
 
 from vidgen_async.batch.directory import prepare_target
-from vidgen_async.batch.outcomes import BatchOutcome, BatchState, PointsBasis
+from vidgen_async.batch.outcomes import BatchOutcome, BatchState, failure_of, points_basis, text_of
 from vidgen_async.batch.plan import find_current, has_failed, is_completed, plan
 from vidgen_async.batch.rows import Row
 from vidgen_async.client.saving import iterate, save_each
@@ -29,12 +29,10 @@ from vidgen_async.media.download import check_file
 from vidgen_async.media.local_images import LocalImages
 from vidgen_async.media.upload import Uploads
 from vidgen_async.orders import Orders
-from vidgen_async.orders.error_messages import uncertain
-from vidgen_async.redaction.messages import excerpt
 from vidgen_async.types.orders import AttemptOutcome, Order, OrderState, OrderSummary
 from vidgen_async.types.resources import Receipt, TaskLike, VideoTask, task_id_of
-from vidgen_async.user_code import UserCode, describe
-from vidgen_async.watcher import Outcome, failure_text
+from vidgen_async.user_code import UserCode
+from vidgen_async.watcher import Outcome
 
 if TYPE_CHECKING:
     from vidgen_async.client.videos import Videos
@@ -50,7 +48,12 @@ _MOST_READY = 100
 _RECHECK_INTERVAL = 0.5
 #: After one of these every other create would fail too.
 _STOPPING = (AuthenticationError, InsufficientCreditsError)
-_LONGEST_FAILURE = 1000
+#: What became of a row whose create raised one of these; of any other one, nothing was sent.
+_STATES: tuple[tuple[type[VidgenError], BatchState], ...] = (
+    (RejectedError, "rejected"),
+    (UncertainCreateError, "uncertain"),
+    (ReceiptNotStoredError, "not_saved"),
+)
 
 
 @frozen
@@ -212,15 +215,10 @@ class Run:
             await self._watch(job, receipt)
         elif (error := call.error) is not None:
             self._count(error)
-            state: BatchState = "not_sent"
-            if isinstance(error, RejectedError):
-                state = "rejected"
-            elif isinstance(error, UncertainCreateError):
-                state = "uncertain"
-            elif isinstance(error, ReceiptNotStoredError):
-                state = "not_saved"
+            states = (state for kind, state in _STATES if isinstance(error, kind))
             is_stopped = isinstance(error, NotSentError) and self._stop_reason
-            await self._put(job, state, error=error, failure=self._stop_reason if is_stopped else "")
+            failure = self._stop_reason if is_stopped else ""
+            await self._put(job, next(states, "not_sent"), error=error, failure=failure)
 
     async def _send(self, job: Job, row: Row) -> Receipt:
         images = None
@@ -245,9 +243,9 @@ class Run:
         self._failures = self._failures + 1 if kind == self._last_failure else 1
         self._last_failure = kind
         if isinstance(error, _STOPPING) or isinstance(error.__cause__, _STOPPING):
-            self._stop_creates(f"no more creates after a refusal that concerns all: {_text_of(error)}")
+            self._stop_creates(f"no more creates after a refusal that concerns all: {text_of(error)}")
         elif self._failures >= self._stop_after_failures:
-            self._stop_creates(f"no more creates after {self._failures} equal failures in a row: {_text_of(error)}")
+            self._stop_creates(f"no more creates after {self._failures} equal failures in a row: {text_of(error)}")
 
     # -- saving --------------------------------------------------------------------------------------------------------
 
@@ -282,8 +280,10 @@ class Run:
         if outcome.task is None or outcome.error is not None:
             return outcome
         try:
-            target = await run_in_thread(prepare_target, self._directory, self._running[outcome.task_id].output)
-            if await run_in_thread(check_file, target) is not None:
+            job = self._running[outcome.task_id]
+            target = await run_in_thread(prepare_target, self._directory, job.output)
+            # An earlier run may have saved it before it could record that the task had ended.
+            if job.why != "running" or await run_in_thread(check_file, target) is not None:
                 await self._videos.download(outcome.task, target)
         except VidgenError as error:
             return evolve(outcome, error=error)
@@ -296,7 +296,7 @@ class Run:
             await self._put(job, state, order=order, path=self._directory / job.output)
             return
         known = await self._orders.find(job.ordered_as)
-        await self._put(job, state, failure="" if known is None else _failure_of(known))
+        await self._put(job, state, failure="" if known is None else failure_of(known))
 
     async def _put(
         self,
@@ -309,48 +309,28 @@ class Run:
         error: BaseException | None = None,
         failure: str = "",
     ) -> None:
-        request_id = getattr(error, "request_id", None)
-        if order is None and (known := await self._orders.find(job.ordered_as)) is not None:
-            order = OrderSummary.of(known)
-            request_id = request_id or (known.receipt.request_id if known.receipt is not None else None)
+        """Make the outcome of the row, of which this or the journal knows the order."""
+        known: Order | None = None
+        if order is None:
+            with UserCode():  # what is known is reported all the same
+                known = await self._orders.find(job.ordered_as)
+        order = OrderSummary.of(known) if known is not None else order
         points = task.points if task is not None else order.points if order is not None else None
-        task_id = task.id if task is not None else next(iter(order.task_ids if order is not None else ()), None)
-        await self.outcomes.put(
-            BatchOutcome(
-                order_id=job.order_id,
-                line=job.line,
-                state=state,
-                reason=job.why,
-                ordered_as=job.ordered_as,
-                task_id=task_id or getattr(error, "task_id", None) or None,
-                points=points,
-                points_basis=_points_basis(state, points),
-                path=path,
-                failure=failure or ("" if error is None else _text_of(error)),
-                error=error if isinstance(error, VidgenError) else None,
-                request_id=request_id,
-                attempts=0 if order is None else order.attempts,
-            )
+        task_ids = [task.id] if task is not None else list(order.task_ids) if order is not None else []
+        receipt = known.receipt if known is not None else None
+        outcome = BatchOutcome(
+            order_id=job.order_id,
+            line=job.line,
+            state=state,
+            reason=job.why,
+            ordered_as=job.ordered_as,
+            task_id=next(iter(task_ids), getattr(error, "task_id", None)),
+            points=points,
+            points_basis=points_basis(state, points),
+            path=path,
+            failure=failure or ("" if error is None else text_of(error)),
+            error=error if isinstance(error, VidgenError) else None,
+            request_id=receipt.request_id if receipt is not None else getattr(error, "request_id", None),
+            attempts=0 if order is None else order.attempts,
         )
-
-
-def _points_basis(state: BatchState, points: int | None) -> PointsBasis:
-    if points is not None:
-        return "charged, may be refunded" if state == "failed" else "charged"
-    return "nothing ordered" if state in ("rejected", "not_sent", "withdrawn") else "unknown"
-
-
-def _failure_of(order: Order) -> str:
-    """Why there is no video of an order that is only listed."""
-    if order.state in (OrderState.UNCERTAIN, OrderState.ABANDONED):
-        return _text_of(uncertain(order))
-    if order.closing is not None:
-        return f"it was {order.closing.state}: {excerpt(order.closing.reason)}"
-    if order.results:
-        return failure_text(excerpt(order.results[-1].failure_reason or "", limit=_LONGEST_FAILURE))
-    refused = [attempt.evidence.cause for attempt in order.attempts if attempt.evidence is not None]
-    return excerpt(refused[-1] if refused else "", limit=_LONGEST_FAILURE)
-
-
-def _text_of(error: BaseException) -> str:
-    return excerpt(str(error), limit=_LONGEST_FAILURE) if isinstance(error, VidgenError) else describe(error)
+        await self.outcomes.put(outcome)

@@ -68,6 +68,7 @@ from vidgen_async.types.resources import (
 from vidgen_async.types.serialization import Serializable, kind_of
 
 if TYPE_CHECKING:
+    from vidgen_async.batch import Batch, BatchCheck, BatchOutcome, BatchRow, BatchRows, BatchState, PointsBasis
     from vidgen_async.client.resources import AccountInfo, Files, Models
     from vidgen_async.client.videos import Videos
     from vidgen_async.clock import Clock
@@ -90,6 +91,12 @@ __all__ = [
     "AttemptOutcome",
     "AuthenticationSource",
     "Balance",
+    "Batch",
+    "BatchCheck",
+    "BatchOutcome",
+    "BatchRow",
+    "BatchRows",
+    "BatchState",
     "Body",
     "Budget",
     "BudgetState",
@@ -129,6 +136,7 @@ __all__ = [
     "Pacing",
     "Permission",
     "Phase",
+    "PointsBasis",
     "Poll",
     "Polling",
     "Price",
@@ -171,6 +179,9 @@ __all__ = [
 _HOMES = {
     "AccountInfo": "client.resources",
     "AuthenticationSource": "errors",
+    **dict.fromkeys(
+        ("Batch", "BatchCheck", "BatchOutcome", "BatchRow", "BatchRows", "BatchState", "PointsBasis"), "batch"
+    ),
     "Clock": "clock",
     "Connection": "transports.base",
     "FileProblem": "media.download",
