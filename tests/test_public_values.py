@@ -98,9 +98,12 @@ VALUES: tuple[Any, ...] = (
     types.Spending(spent=1, reserved=2, unknown=3),
     types.SpendingLimit(points=500, window=None, unknown=None),
     types.LimitState(types.SpendingLimit(points=1, window=1.0, unknown=1), types.Spending(), is_allowed=True),
+    types.BatchCheck(rows=2, problems=("line 2: order_id: required",), states={"new": 1}),
+    types.BatchOutcome(order_id="order-1187", line=1, state="saved", path=Path("videos/order-1187.mp4")),
     types.BytesBody(BODY),
     types.Decision(what="abandoned", at=NOW, by="ann", reason="no longer needed"),
     types.Hold(until=NOW, soonest=NOW),
+    types.OrderSummary.of(order),
     types.Permission(
         ref=ref, expect_attempt=0, states=(types.OrderState.QUEUED,), now=NOW, deadline_at=NOW, pacing=types.Pacing()
     ),
@@ -124,7 +127,7 @@ SERIALIZABLE = [value for value in VALUES if isinstance(value, Serializable)]
 #: They hold connections, or stand for work in progress.
 LIVE = {
     *("AccountInfo", "Client", "Files", "Models", "Orders", "VideoStream", "Videos", "Watcher"),
-    *("Body", "Clock", "Connection", "ImagesToUpload", "Journal", "Poll", "Response", "Transport"),
+    *("Batch", "Body", "Clock", "Connection", "ImagesToUpload", "Journal", "Poll", "Response", "Transport"),
 }
 
 

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.batch.conftest import FIELDS, Batches, make_rows
-from vidgen_async import InvalidRequestError
+from vidgen_async import InvalidRequestError, JournalError
 from vidgen_async.batch.manifest import read_manifest
+from vidgen_async.journal import SqliteJournal
 
 CSV = b"order_id,model,prompt,duration\n"
 
@@ -220,6 +221,24 @@ async def test_a_check_counts_the_rows_by_the_states_of_their_orders(batches):
         check = await client.videos.batch(rows, to=batches.to).check()
     assert (check.rows, check.problems, check.new_by_model) == (6, (), {"gen-2.0": 3})
     assert check.states == {"completed": 2, "failed": 1, "new": 3}
+
+
+async def test_a_check_that_failed_can_be_repeated(batches, monkeypatch):
+    failures = iter([None, JournalError("locked")])
+    real = SqliteJournal.summaries
+
+    async def summaries(self, *arguments):
+        if (error := next(failures, None)) is not None:
+            raise error
+        return await real(self, *arguments)
+
+    monkeypatch.setattr("vidgen_async.batch.checking.CHUNK", 2)
+    async with batches.client() as client, client.videos.batch(make_rows(3), to=batches.to) as batch:
+        monkeypatch.setattr(type(client.orders._journal), "summaries", summaries)
+        with pytest.raises(JournalError):
+            await batch.check()
+        assert (await batch.check()).rows == 3
+        assert len([outcome async for outcome in batch]) == 3
 
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1)

@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from tests.batch.conftest import FIELDS, make_rows
-from vidgen_async import ConfigurationError
+from vidgen_async import ConfigurationError, Pacing
 from vidgen_async.sandbox import Fault
 
 
@@ -19,6 +19,7 @@ async def test_a_report_has_a_line_for_each_row_without_keys_and_links(batches, 
         {**FIELDS, "order_id": "=1+1"},
         {**FIELDS, "order_id": "failed", "prompt": "[fail: @cmd see https://h/v.mp4?exp=1&sig=SECRET]"},
     ]
+    batches.options["pacing"] = Pacing(limit=1, window=0.01)  # one after the other
     batches.service.faults.add("videos.create", Fault.status(403), after=2)
     rows += make_rows(1)
     outcomes = await batches.run(rows, report=report)
@@ -58,7 +59,9 @@ async def test_lines_of_json_have_the_same_and_a_later_run_replaces_them(batches
     ]
 
 
-async def test_a_report_in_another_form_is_refused_before_anything_is_sent(batches):
+async def test_a_report_that_cannot_be_written_is_refused_before_anything_is_sent(batches, tmp_path):
+    with pytest.raises(ConfigurationError, match=r"the report cannot be written as .*: no such file or directory"):
+        await batches.run(make_rows(1), report=tmp_path / "none" / "report.csv")
+    assert batches.service.creates == []
     with pytest.raises(ConfigurationError, match=r"a report is a \.csv or a \.jsonl file, not 'report\.xls'"):
         await batches.run(make_rows(1), report="report.xls")
-    assert batches.service.requests == []

@@ -9,6 +9,7 @@ from tests.batch.conftest import FIELDS, make_rows, states
 from tests.transports.sending import until
 from vidgen_async import InvalidRequestError, Pacing, VideoRequest
 from vidgen_async.errors import DownloadError
+from vidgen_async.journal import SqliteJournal
 from vidgen_async.sandbox import Fault
 
 
@@ -122,9 +123,9 @@ async def test_a_withdrawn_order_is_listed(batches):
         [left] = [outcome async for outcome in batch]
     assert (saved.state, left.state, left.points_basis) == ("saved", "not_sent", "nothing ordered")
     async with batches.client() as client:
-        await client.orders.withdraw("order-1", "too late")
+        await client.orders.withdraw(left.order_id, "too late")
 
-    outcome = (await batches.run(make_rows(2)))["order-1"]
+    outcome = (await batches.run(make_rows(2)))[left.order_id]
 
     assert (outcome.state, outcome.failure) == ("withdrawn", "it was withdrawn: too late")
     assert len(batches.service.creates) == 1
@@ -196,3 +197,54 @@ async def test_local_images_are_uploaded_once_per_content_and_compared_by_it(bat
     (tmp_path / "a.png").unlink()
     with pytest.raises(InvalidRequestError, match=r"line 1: local_images\[0\]: "):
         await batches.run(manifest)
+
+
+async def test_a_local_image_that_changes_after_the_check_is_not_sent(batches, tmp_path, picture):
+    (tmp_path / "a.png").write_bytes(picture)
+    rows = make_rows(1, local_images=[tmp_path / "a.png"])
+    async with batches.client() as client, client.videos.batch(rows, to=batches.to) as batch:
+        await batch.check()
+        (tmp_path / "a.png").write_bytes(picture + b"\0")
+        [outcome] = [outcome async for outcome in batch]
+    assert outcome.state == "not_sent"
+    assert "a file was changed since the check" in outcome.failure
+    assert batches.count("files.create") == 0
+
+
+async def test_a_video_that_was_saved_before_the_end_of_its_task_was_recorded_is_not_saved_again(batches, tmp_path):
+    class Forgetful(SqliteJournal):
+        async def record(self, service, results):
+            """Forget them, as if the process were killed before."""
+
+    path = tmp_path / "orders.db"
+    async with (
+        batches.client(journal=Forgetful(path)) as client,
+        client.videos.batch(make_rows(1), to=batches.to) as batch,
+    ):
+        assert [outcome.state async for outcome in batch] == ["saved"]
+    assert states(await batches.run(make_rows(1))) == {"order-0": ("saved", "running")}
+    assert batches.count("videos.content") == 1
+
+
+async def test_two_orders_with_one_task_do_not_keep_the_batch_waiting(slow_batches):
+    batches = slow_batches
+    async with batches.client() as client, client.videos.batch(make_rows(1), to=batches.to) as batch:
+        running = asyncio.ensure_future(anext(aiter(batch)))
+        await until(lambda: client.watcher.stats.tasks == 1)
+        batch.stop()
+        first = (await running).task_id
+    batches.service.faults.add("videos.create", Fault.edit(lambda answer: {**answer, "id": first, "task_id": first}))
+    async with batches.client() as client, client.videos.batch(make_rows(2), to=batches.to) as batch:
+        outcome = await anext(aiter(batch))
+        assert (outcome.order_id, outcome.state) == ("order-1", "not_saved")
+        assert outcome.failure == f"task {first!r} is that of order 'order-0', too"
+
+
+async def test_a_video_that_cannot_be_saved_is_listed_and_saved_by_the_next_run(batches):
+    batches.service.faults.add("videos.content", Fault.html())
+    outcome = (await batches.run(make_rows(1)))["order-0"]
+    assert (outcome.state, outcome.path, outcome.points_basis) == ("not_saved", None, "charged")
+    assert "is not a video" in outcome.failure
+    outcome = (await batches.run(make_rows(1)))["order-0"]
+    assert outcome.state == "saved"
+    assert len(batches.service.creates) == 1

@@ -4,5 +4,6 @@ own beside the journal and the files."""
 from vidgen_async.batch.batch import Batch
 from vidgen_async.batch.checking import BatchRow, BatchRows
 from vidgen_async.batch.outcomes import BatchCheck, BatchOutcome, BatchState, PointsBasis
+from vidgen_async.batch.run import BatchOptions
 
-__all__ = ["Batch", "BatchCheck", "BatchOutcome", "BatchRow", "BatchRows", "BatchState", "PointsBasis"]
+__all__ = ["Batch", "BatchCheck", "BatchOptions", "BatchOutcome", "BatchRow", "BatchRows", "BatchState", "PointsBasis"]

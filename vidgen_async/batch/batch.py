@@ -15,7 +15,7 @@ from vidgen_async.batch.directory import lock_directory
 from vidgen_async.batch.outcomes import BatchCheck, BatchOutcome
 from vidgen_async.batch.report import Report
 from vidgen_async.batch.rows import RowReader
-from vidgen_async.batch.run import Run
+from vidgen_async.batch.run import BatchOptions, Run
 from vidgen_async.batch.uploads import CachedUploads
 from vidgen_async.client.views import View
 from vidgen_async.errors import InvalidRequestError
@@ -39,16 +39,13 @@ class Batch:
     def __init__(
         self,
         rows: BatchRows,
-        directory: Path,
+        options: BatchOptions,
+        report: str | os.PathLike[str] | None,
         videos: "Videos",
         view: View,
-        *,
-        retry_failed: bool,
-        stop_after_failures: int,
-        report: str | os.PathLike[str] | None,
     ) -> None:
         self._rows = rows
-        self._directory = directory
+        self._directory = options.directory
         self._view = view
         self._uploads = CachedUploads(view.reads, view.endpoints, view.clock)
         self._report = None if report is None else Report(report)
@@ -56,15 +53,7 @@ class Batch:
         self._spool = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
         weakref.finalize(self, self._spool.close)
         self._check: BatchCheck | None = None
-        self._run = Run(
-            videos,
-            view.orders,
-            self._uploads,
-            view.clock,
-            directory=directory,
-            retry_failed=retry_failed,
-            stop_after_failures=stop_after_failures,
-        )
+        self._run = Run(options, videos, view.orders, self._uploads, view.clock)
         self._outcomes = self._iterate()
 
     async def check(self) -> BatchCheck:
@@ -78,10 +67,10 @@ class Batch:
         """
         if self._check is None:
             view = self._view
-            is_file = isinstance(self._rows, str | os.PathLike) and os.fspath(self._rows) != "-"
-            base = Path(self._rows).parent if is_file and isinstance(self._rows, str | os.PathLike) else Path()
+            base = Path(self._rows).parent if isinstance(self._rows, str | os.PathLike) else Path()
             catalog = await view.live_catalog.fetch()
             reader = RowReader(self._directory, base, self._uploads, catalog, view.endpoints, view.clock)
+            self._spool.truncate(self._spool.seek(0))  # it may be the second attempt
             check = RowCheck(reader, view.orders, self._directory, view.clock, self._spool)
             self._check = await check.run(self._rows)
         return self._check
@@ -95,8 +84,8 @@ class Batch:
         return self._outcomes
 
     async def aclose(self) -> None:
-        """Stop it, wait for the creates that are being sent, and complete the report. It can be called several times.
-        If it is cancelled meanwhile, it ends at once."""
+        """Stop it, wait for the creates that are being sent, and complete the report. It can be called several times;
+        while another task is in the loop, call :meth:`stop` instead. If it is cancelled, the batch ends at once."""
         await self._outcomes.aclose()
 
     async def __aenter__(self) -> Self:
@@ -120,14 +109,13 @@ class Batch:
                 stack.enter_context(self._report)
             worker = asyncio.ensure_future(self._run.work(read_spool(self._spool, self._view.clock)))
             try:
-                while (outcome := await self._next()) is not None:
+                while (outcome := self._add(await self._run.outcomes.get())) is not None:
                     yield outcome
             finally:
                 await self._end(worker)
             worker.result()
 
-    async def _next(self) -> BatchOutcome | None:
-        outcome = await self._run.outcomes.get()
+    def _add(self, outcome: BatchOutcome | None) -> BatchOutcome | None:
         if outcome is not None and self._report is not None:
             self._report.add(outcome)
         return outcome
@@ -137,8 +125,8 @@ class Batch:
         self._run.stop()
 
         async def drain() -> None:
-            while not worker.done() or not self._run.outcomes.empty():
-                await self._next()
+            while True:
+                self._add(await self._run.outcomes.get())
 
         drainer = asyncio.ensure_future(drain())
         try:
@@ -146,6 +134,7 @@ class Batch:
         finally:
             worker.cancel()
             await asyncio.gather(worker, return_exceptions=True)
-            await asyncio.sleep(0)  # it may be about to take the last outcomes
             drainer.cancel()
             await asyncio.gather(drainer, return_exceptions=True)
+            while not self._run.outcomes.empty():
+                self._add(self._run.outcomes.get_nowait())

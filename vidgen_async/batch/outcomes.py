@@ -9,9 +9,9 @@ from vidgen_async.errors import VidgenError
 from vidgen_async.orders.error_messages import uncertain
 from vidgen_async.redaction.messages import excerpt
 from vidgen_async.types.orders import Order, OrderState
+from vidgen_async.types.resources import failure_text
 from vidgen_async.types.serialization import Serializable
 from vidgen_async.user_code import describe
-from vidgen_async.watcher import failure_text
 
 _LONGEST_FAILURE = 1000
 

@@ -31,7 +31,11 @@ class Report:
         self._is_csv = self._path.suffix == ".csv"
 
     def __enter__(self) -> Self:
-        self._file = AtomicFile(self._path, mode=0o600)
+        try:
+            self._file = AtomicFile(self._path, mode=0o600)
+        except OSError as error:
+            message = f"the report cannot be written as {str(self._path)!r}: {(error.strerror or str(error)).lower()}"
+            raise ConfigurationError(message) from error
         if self._is_csv:
             self._write_cells(_COLUMNS)
         return self

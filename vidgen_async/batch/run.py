@@ -6,7 +6,8 @@ from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
+from attrs.validators import ge
 
 from vidgen_async.batch.directory import prepare_target
 from vidgen_async.batch.outcomes import BatchOutcome, BatchState, failure_of, points_basis, text_of
@@ -16,6 +17,7 @@ from vidgen_async.client.saving import iterate, save_each
 from vidgen_async.clock import Clock, run_in_thread, within
 from vidgen_async.errors import (
     AuthenticationError,
+    BudgetExceededError,
     InsufficientCreditsError,
     InvalidRequestError,
     NotSentError,
@@ -47,7 +49,7 @@ _MOST_READY = 100
 #: Seconds after which it is checked again whether creates were sent.
 _RECHECK_INTERVAL = 0.5
 #: After one of these every other create would fail too.
-_STOPPING = (AuthenticationError, InsufficientCreditsError)
+_STOPPING = (AuthenticationError, BudgetExceededError, InsufficientCreditsError)
 #: What became of a row whose create raised one of these; of any other one, nothing was sent.
 _STATES: tuple[tuple[type[VidgenError], BatchState], ...] = (
     (RejectedError, "rejected"),
@@ -67,31 +69,25 @@ class Job:
     why: str
 
 
+@frozen(kw_only=True)
+class BatchOptions:
+    """How rows are ordered and saved, as ``videos.batch`` describes it."""
+
+    directory: Path
+    retry_failed: bool
+    stop_after_failures: int = field(validator=ge(1))
+
+
 class Run:
-    """Orders rows in their sequence. ``outcomes`` has an outcome for each, then None.
+    """Orders rows in their sequence. ``outcomes`` has an outcome for each, then None."""
 
-    Args:
-        stop_after_failures: The number of equal failures in a row after which nothing is ordered any more.
-    """
-
-    def __init__(
-        self,
-        videos: "Videos",
-        orders: Orders,
-        uploads: Uploads,
-        clock: Clock,
-        *,
-        directory: Path,
-        retry_failed: bool,
-        stop_after_failures: int,
-    ) -> None:
+    def __init__(self, options: BatchOptions, videos: "Videos", orders: Orders, uploads: Uploads, clock: Clock) -> None:
+        self._options = options
+        self._directory = options.directory
         self._videos = videos
         self._orders = orders
         self._uploads = uploads
         self._clock = clock
-        self._directory = directory
-        self._retry_failed = retry_failed
-        self._stop_after_failures = stop_after_failures
         self.outcomes: asyncio.Queue[BatchOutcome | None] = asyncio.Queue(_MOST_READY)
         self._creating: dict[asyncio.Task[None], str] = {}
         """The ids of the orders that are being created."""
@@ -162,7 +158,7 @@ class Run:
         is_bad_request = (
             order is not None and order.state is OrderState.REJECTED and await self._is_bad_request(current)
         )
-        step = plan(order, problem, is_bad_request=is_bad_request, retry_failed=self._retry_failed)
+        step = plan(order, problem, is_bad_request=is_bad_request, retry_failed=self._options.retry_failed)
         ordered_as = following if step.do == "create" and has_failed(order) else current
         job = Job(row.line, row.order_id, row.output, ordered_as, step.why)
         if step.do == "defer" and may_defer:
@@ -170,7 +166,7 @@ class Run:
         if step.do == "list":
             await self._list(job, step.state, order)
         elif step.do == "save" and order is not None:
-            await self._wait_while(lambda: len(self._running) >= MOST_RUNNING)
+            await self._wait_while(self._has_most_running)
             await self._watch(job, order.task_ids[0])
         else:
             await self._wait_while(self._is_full)
@@ -185,11 +181,12 @@ class Run:
         refused = [] if order is None else [one for one in order.attempts if one.outcome is AttemptOutcome.REJECTED]
         return bool(refused) and refused[-1].evidence is not None and refused[-1].evidence.status == 400
 
+    def _has_most_running(self) -> bool:
+        return len(self._running) + len(self._creating) >= MOST_RUNNING and not self._is_stopped
+
     def _is_full(self) -> bool:
-        if self._stop_reason:
-            return False
         ahead = sum(not self._orders.is_sending(order_id) for order_id in self._creating.values())
-        return ahead >= ROWS_AHEAD or len(self._running) + len(self._creating) >= MOST_RUNNING
+        return not self._stop_reason and (ahead >= ROWS_AHEAD or self._has_most_running())
 
     async def _wait_while(self, is_full: Callable[[], bool]) -> None:
         while is_full():
@@ -244,7 +241,7 @@ class Run:
         self._last_failure = kind
         if isinstance(error, _STOPPING) or isinstance(error.__cause__, _STOPPING):
             self._stop_creates(f"no more creates after a refusal that concerns all: {text_of(error)}")
-        elif self._failures >= self._stop_after_failures:
+        elif self._failures >= self._options.stop_after_failures:
             self._stop_creates(f"no more creates after {self._failures} equal failures in a row: {text_of(error)}")
 
     # -- saving --------------------------------------------------------------------------------------------------------

@@ -509,25 +509,18 @@ class Videos:
             report: A ``.csv`` or ``.jsonl`` file with the outcomes, which is replaced at the end of the run.
 
         Raises:
-            ConfigurationError: ``report`` has another suffix.
+            ConfigurationError, ValueError: ``report`` has another suffix; ``stop_after_failures`` is less than 1.
 
         The loop raises:
             InvalidRequestError: ``problems`` has all problems of the rows, each with its line. Nothing was sent.
             AuthenticationError, JournalError: As the catalog, or the journal, was read. Nothing was sent.
             DownloadError: The directory cannot be used, or another batch uses it. Nothing was sent.
         """
-        from vidgen_async.batch import Batch  # noqa: PLC0415 - a higher layer, which few programs need
+        from vidgen_async.batch import Batch, BatchOptions  # noqa: PLC0415 - a higher layer, which few programs need
 
         self._view.check_usable()
-        return Batch(
-            rows,
-            Path(to),
-            self,
-            self._view,
-            retry_failed=retry_failed,
-            stop_after_failures=stop_after_failures,
-            report=report,
-        )
+        options = BatchOptions(directory=Path(to), retry_failed=retry_failed, stop_after_failures=stop_after_failures)
+        return Batch(rows, options, report, self, self._view)
 
     @staticmethod
     async def check_file(path: str | os.PathLike[str]) -> "FileProblem | None":
