@@ -54,9 +54,8 @@ def budget_text(state: BudgetState | None) -> str | None:
         return None
     window = "" if state.window is None else f" in {state.window / 3600:g} h"
     unknown = f", {state.unknown:,} creates of unknown cost" if state.unknown else ""
-    room = "" if state.room_at is None else f", room from {moment(state.room_at)} on"
     counted = f"{state.spent:,} spent, {state.reserved:,} reserved{unknown}"
-    return f"{state.limit:,} points{window}: {counted}, {state.free or 0:,} free{room}"
+    return f"{state.limit:,} points{window}: {counted}, {state.free or 0:,} free"
 
 
 def spend_table(rows: Sequence[SpendRow], by: SpendKey, empty: str) -> Table:
@@ -65,7 +64,7 @@ def spend_table(rows: Sequence[SpendRow], by: SpendKey, empty: str) -> Table:
         names=(by, "videos", "points", "stated", "estimated", "unknown cost", "uncertain"),
         numbers=("videos", "points", "stated", "estimated", "unknown cost", "uncertain"),
         rows=tuple(
-            (row.key, f"{row.videos:,}", row.points, *(f"{count:,}" for count in astuple(row)[2:])) for row in rows
+            (row.key or "—", f"{row.videos:,}", row.points, *(f"{count:,}" for count in astuple(row)[2:])) for row in rows
         ),
         empty=empty,
     )
