@@ -64,7 +64,8 @@ def spend_table(rows: Sequence[SpendRow], by: SpendKey, empty: str) -> Table:
         names=(by, "videos", "points", "stated", "estimated", "unknown cost", "uncertain"),
         numbers=("videos", "points", "stated", "estimated", "unknown cost", "uncertain"),
         rows=tuple(
-            (row.key or "—", f"{row.videos:,}", row.points, *(f"{count:,}" for count in astuple(row)[2:])) for row in rows
+            (row.key or "—", f"{row.videos:,}", row.points, *(f"{count:,}" for count in astuple(row)[2:]))
+            for row in rows
         ),
         empty=empty,
     )
