@@ -20,6 +20,8 @@ from vidgen_async.types import (
     failure_text,
 )
 
+_SUMS = ("videos", "points", "stated", "estimated", "unknown cost", "uncertain")
+
 
 def orders_table(
     found: Sequence[Order], now: datetime, empty: str, older: str = "", budget: str | None = None
@@ -61,8 +63,8 @@ def budget_text(state: BudgetState | None) -> str | None:
 def spend_table(rows: Sequence[SpendRow], by: SpendKey, empty: str) -> Table:
     """A row for each row of the bill, and their sum; ``empty`` is the text if there are none."""
     return Table(
-        names=(by, "videos", "points", "stated", "estimated", "unknown cost", "uncertain"),
-        numbers=("videos", "points", "stated", "estimated", "unknown cost", "uncertain"),
+        names=(by, *_SUMS),
+        numbers=_SUMS,
         rows=tuple(
             (row.key or "—", f"{row.videos:,}", row.points, *(f"{count:,}" for count in astuple(row)[2:]))
             for row in rows
