@@ -88,6 +88,15 @@ def test_the_account_and_the_list_of_orders_show_a_budget(here, terminal, uncert
     assert text_of(terminal("orders", "ls")[1])[-1] == f"budget: {text}"
 
 
+def test_the_account_needs_a_journal_only_for_a_budget(here, tmp_path, monkeypatch):
+    (tmp_path / "orders.db").write_bytes(b"no database" * 100)
+    monkeypatch.setenv("VIDGEN_JOURNAL", "sqlite:///orders.db")
+    assert here("account")[0] == 0
+    code, _, err = here("account", *TWO)
+    assert code == 3
+    assert "orders.db" in err
+
+
 @pytest.fixture
 def bill(here, service, uncertain, monkeypatch) -> None:
     """The two orders, and an uncertain one of unknown cost whose model is a formula. Nothing more may be sent."""
