@@ -19,6 +19,7 @@ RULE = [
     (errors.ServiceUnavailableError("x", status=503), Stage.UPLOAD, Exit.NOT_SENT),
     (errors.ConnectError("x"), Stage.CATALOG, Exit.NOT_SENT),
     (errors.NotSentError("x"), Stage.CREATE, Exit.NOT_SENT),
+    (errors.BudgetExceededError("x"), Stage.CREATE, Exit.NOT_SENT),
     (errors.JournalError("x"), Stage.CREATE, Exit.NOT_SENT),
     (errors.RejectedInsufficientCreditsError("x", status=402), Stage.CREATE, Exit.REFUSED),
     (errors.OrderConflictError("x"), Stage.CREATE, Exit.USAGE),
@@ -40,7 +41,9 @@ RULE = [
 
 BOAT = ("create", "A boat", "--model", "gen-2.0", "--no-validate", "--order-id", "order-1187")
 FAST = ("--poll-interval", "0.05", "--timeout", "0.2")
+CENTS = ("--max-points", "10", "--per", "24h", "--price")
 UNKNOWN = "there is no order 'nope'"
+RESUME = f"orders resume order-1187 {' '.join(CENTS)}"
 REASON = ("--reason", "none")
 
 #: A command, an operation and its fault, and the error: its exit code, its kind, a part of its message, and the first
@@ -63,6 +66,8 @@ COMMANDS = [
     (BOAT, ("videos.create", Fault.status(402)), 4, "rejected_insufficient_credits", "", "vidgen orders resume"),
     (BOAT, ("videos.create", Fault.status(503)), 5, "uncertain_create", "", "vidgen orders show order-1187"),
     (BOAT, ("videos.create", Fault.close_after_body()), 5, "uncertain_create", "", "vidgen orders show order-1187"),
+    ((*BOAT, *CENTS, "points"), None, 3, "budget_exceeded", "the budget of 10 points", f"vidgen {RESUME} points"),
+    ((*BOAT, *CENTS, "cents"), None, 3, "budget_exceeded", "its price is 'cents', which the catalog entry", ""),
     ("orders ls --before nope", None, 2, "order_state", UNKNOWN, ""),
     ("orders show nope", None, 2, "order_state", UNKNOWN, ""),
     ("orders resume nope", None, 2, "order_state", UNKNOWN, ""),
@@ -123,6 +128,18 @@ USAGE = [
     ("put task ids before it", [("watch", "--journal", "task_1")]),
     ("the form I/N", [("watch", "--journal", "--shard", given) for given in ("3/3", "-1/3", "1", "a/b")]),
     ("add --journal", [("watch", "task_1", "--shard", "0/3")]),
+    ("--max-points needs --price or VIDGEN_PRICE", [("create", "x", *MODEL, "--max-points", "5")]),
+    (
+        "--per and --price need --max-points",
+        [("orders", "resume", "x", *more) for more in (CENTS[2:4], ("--price", "p"))],
+    ),
+    (
+        "--per is a duration such as 24h",
+        [("create", "x", *MODEL, *CENTS[:3], given, "--price", "p") for given in ("1", "1y")],
+    ),
+    ("--per must be a number of seconds above 0", [(*GENERATE, *MODEL, *CENTS[:3], "0h", "--price", "points")]),
+    ("is not the name of a time zone", [("spend", "--tz", name) for name in ("Mars", "Europe", "../x", "")]),
+    ("--csv cannot be combined with --json", [("spend", "--csv", "--json")]),
     ("--format csv cannot be combined", [("orders", "export", "--format", "csv", "--json")]),
     (
         "neither a duration, such as 5m, 2h or 7d (units: s, m, h, d, w), nor a date",

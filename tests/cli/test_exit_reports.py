@@ -19,6 +19,7 @@ WAIT_AGAIN, RESUME = "vidgen wait task_1 -o hero.mp4", f"vidgen generate --resum
 CONSOLE = "a second run is a second order"
 MANY = tuple(f"task_{number}" for number in range(30))
 UNTIL = datetime(2999, 1, 1, 10, 38, 21, tzinfo=UTC)
+BUDGET = ("--max-points", "9", "--price", "points")
 RUNNING, EXPIRED = VideoTask(id="task_1", status="running"), VideoTask(id="task_1", status="expired")
 DECISIONS = (
     f"vidgen orders show {ORDER} --account left",
@@ -147,6 +148,15 @@ REPORTS: list[tuple[Report, str, str, tuple[str, ...]]] = [
         f"vidgen orders adopt {ORDER} task_1",
         (WAIT_AGAIN,),
     ),
+    # A budget.
+    (
+        failed(errors.BudgetExceededError("x", asked=20), NOTHING, CREATE, durable=True, budget=BUDGET),
+        "x.",
+        "A higher limit is set with --max-points",
+        (f"vidgen generate --resume {ORDER} -o hero.mp4 --max-points 9 --price points",),
+    ),
+    (failed(errors.BudgetExceededError("x", asked=20, unknown=1), NOTHING, CREATE), "x.", "With --per, only", ()),
+    (failed(errors.BudgetExceededError("x"), NOTHING, CREATE, durable=True), "x.", "the names of prices", ()),
     # Errors of a task.
     (
         failed(errors.WaitTimeoutError("x", task_id="task_1"), TASK, WAIT, last_poll_error="ConnectError"),

@@ -25,7 +25,7 @@ COMMANDS = commands()
 
 def test_these_are_the_commands():
     assert set(map(" ".join, COMMANDS)) == {
-        "", "generate", "create", "get", "wait", "watch", "download", "models", "account", "upload", "sandbox",
+        "", "generate", "create", "get", "wait", "watch", "download", "models", "account", "spend", "upload", "sandbox",
         "completion", "orders", "orders ls", "orders show", "orders resume", "orders resend", "orders adopt",
         "orders abandon", "orders withdraw", "orders export", "cassette", "cassette check",
         "cassette recover", "journal", "journal schema",

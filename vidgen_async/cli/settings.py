@@ -92,6 +92,11 @@ class Settings:
         return budget
 
     @property
+    def has_budget(self) -> bool:
+        """Whether there is a budget, of the options or of the environment."""
+        return self.max_points is not None or bool(os.environ.get("VIDGEN_BUDGET"))
+
+    @property
     def budget_options(self) -> tuple[str, ...]:
         """The options of the budget, which later commands that send the same orders have to repeat."""
         return _as_words({"--max-points": self.max_points, "--per": self.per, "--price": self.price})

@@ -64,7 +64,7 @@ async def account(run: "Run") -> None:
       vidgen account
     """
     run.state.stage = Stage.QUERY
-    client = await run.connect(Access.LOOKUP, only_prints=True)
+    client = await run.connect(Access.LOOKUP if run.settings.has_budget else Access.NONE, only_prints=True)
     found = await client.account.get()
     budget = await client.orders.budget()
     fields = {_LABELS.get(name, name): show_value(value) for name, value in found.extra.items()}

@@ -20,6 +20,8 @@ from vidgen_async.types import (
     failure_text,
 )
 
+_SUMS = ("videos", "points", "stated", "estimated", "unknown cost", "uncertain")
+
 
 def orders_table(
     found: Sequence[Order], now: datetime, empty: str, older: str = "", budget: str | None = None
@@ -54,18 +56,18 @@ def budget_text(state: BudgetState | None) -> str | None:
         return None
     window = "" if state.window is None else f" in {state.window / 3600:g} h"
     unknown = f", {state.unknown:,} creates of unknown cost" if state.unknown else ""
-    room = "" if state.room_at is None else f", room from {moment(state.room_at)} on"
     counted = f"{state.spent:,} spent, {state.reserved:,} reserved{unknown}"
-    return f"{state.limit:,} points{window}: {counted}, {state.free or 0:,} free{room}"
+    return f"{state.limit:,} points{window}: {counted}, {state.free or 0:,} free"
 
 
 def spend_table(rows: Sequence[SpendRow], by: SpendKey, empty: str) -> Table:
     """A row for each row of the bill, and their sum; ``empty`` is the text if there are none."""
     return Table(
-        names=(by, "videos", "points", "stated", "estimated", "unknown cost", "uncertain"),
-        numbers=("videos", "points", "stated", "estimated", "unknown cost", "uncertain"),
+        names=(by, *_SUMS),
+        numbers=_SUMS,
         rows=tuple(
-            (row.key, f"{row.videos:,}", row.points, *(f"{count:,}" for count in astuple(row)[2:])) for row in rows
+            (row.key or "—", f"{row.videos:,}", row.points, *(f"{count:,}" for count in astuple(row)[2:]))
+            for row in rows
         ),
         empty=empty,
     )
