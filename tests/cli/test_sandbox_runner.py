@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import subprocess
-import tempfile
 import threading
 import urllib.error
 import urllib.request
@@ -163,16 +162,6 @@ def request_json(url: str, key: str = "", **body: object) -> tuple[int, dict]:
     except urllib.error.HTTPError as error:
         with error:
             return error.code, json.load(error)
-
-
-def test_a_sandbox_without_a_temporary_directory_does_not_start(here, monkeypatch, tmp_path):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
-
-    code, out, err = here("sandbox")
-
-    assert (code, out) == (2, "")
-    assert "the sandbox cannot render videos without a temporary directory: No such file or directory" in err
-    assert "set TMPDIR to a writable one" in err
 
 
 def test_text_of_a_client_cannot_control_the_terminal(served):

@@ -11,7 +11,7 @@ from vidgen_async.sandbox.clock import SandboxClock
 from vidgen_async.sandbox.creates import CreateHandler
 from vidgen_async.sandbox.input_rules import InvalidInputError, read_body, structure
 from vidgen_async.sandbox.ledger import Account, Accounts
-from vidgen_async.sandbox.media import RenderCache, RenderedVideo
+from vidgen_async.sandbox.media import RenderCache
 from vidgen_async.sandbox.request_log import ReceivedCreate
 from vidgen_async.sandbox.responses import Answer, Refusal, media_type_of, not_json, video_answer
 from vidgen_async.sandbox.routes import LINKS, PREFIX, Route
@@ -120,8 +120,8 @@ class Endpoints:
             return Answer(307, b"", {"Location": self._video_url(call, task, now)})
         video = await self.render_cache.video(task.film)
         if delivery == "no ranges":
-            return Answer(200, video.content, {"Content-Type": "video/mp4"})
-        return _range_answer(call, video)
+            return Answer(200, video, {"Content-Type": "video/mp4"})
+        return _range_answer(call, task, video)
 
     async def get_link(self, call: Call) -> Answer:
         """A signed link needs no API key, and none is checked (5.5)."""
@@ -130,7 +130,7 @@ class Endpoints:
         task = self.create_handler.tasks.get(found[1][::-1]) if found else None
         if task is None:
             raise Refusal(404, "NOT_FOUND", "there is no such video")
-        return _range_answer(call, await self.render_cache.video(task.film))
+        return _range_answer(call, task, await self.render_cache.video(task.film))
 
     async def get_asset(self, call: Call) -> Answer:
         asset = self.assets.open(call.path, call.query, self.clock.now())
@@ -173,8 +173,9 @@ def _read_upload_fields(raw: bytes) -> UploadFields:
     return structure(known, UploadFields, () if known else ["image_b64 or image_url: required"])
 
 
-def _range_answer(call: Call, video: RenderedVideo) -> Answer:
-    return video_answer(video.content, video.etag, call.headers.get("Range"), call.headers.get("If-Range"))
+def _range_answer(call: Call, task: SandboxTask, video: bytes) -> Answer:
+    etag = f'"{task.film.digest()[:16]}-{len(video)}"'
+    return video_answer(video, etag, call.headers.get("Range"), call.headers.get("If-Range"))
 
 
 _OPS: dict[str, Callable[[Endpoints, Call], Awaitable[Answer]]] = {

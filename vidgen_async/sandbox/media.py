@@ -2,11 +2,11 @@
 
 import asyncio
 import hashlib
+import io
 import logging
 import math
 import os
 import re
-import tempfile
 import textwrap
 import threading
 import unicodedata
@@ -16,11 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from functools import cache
 from importlib.resources import files
-from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from attrs import field, frozen
+from attrs import frozen
 from PIL import Image, ImageDraw, ImageFont
 
 if TYPE_CHECKING:
@@ -95,11 +93,11 @@ def render(film: Film, is_stopped: Callable[[], bool]) -> bytes:
     """
     import av  # noqa: PLC0415 - an extra
 
-    with tempfile.TemporaryDirectory(prefix="sandbox-") as folder:
-        path = Path(folder) / "film.mp4"  # the encoder can move the index to the front of a file only
-        with av.open(str(path), "w", options={"movflags": "+faststart"}) as container:
-            encode(film, container, is_stopped, preset="ultrafast", crf="21")
-        return path.read_bytes()
+    file = io.BytesIO()
+    room = 4096 + 16 * FPS * film.seconds  # for the index, which is written last
+    with av.open(file, "w", format="mp4", options={"moov_size": str(room)}) as container:
+        encode(film, container, is_stopped, preset="ultrafast", crf="21")
+    return file.getvalue()
 
 
 def encode(
@@ -175,18 +173,6 @@ def _read(ratio: str) -> bytes:
     return files("vidgen_async.sandbox").joinpath("placeholders", file_name(ratio)).read_bytes()
 
 
-@frozen
-class RenderedVideo:
-    """An MP4 and its entity tag."""
-
-    content: bytes = field(repr=False)
-    etag: str
-
-    @classmethod
-    def of(cls, content: bytes) -> Self:
-        return cls(content, f'"{hashlib.sha256(content).hexdigest()[:24]}"')
-
-
 class RenderCache:
     """Owns the threads. A film that several callers request is rendered once and cached; one that was removed from the
     cache is rendered again to the same bytes. A caller that is cancelled does not stop the rendering."""
@@ -194,15 +180,15 @@ class RenderCache:
     def __init__(self, size: int = CACHE_SIZE) -> None:
         self.rendered = 0
         self._size = size
-        self._videos: OrderedDict[Film, RenderedVideo] = OrderedDict()
-        self._renderings: dict[Film, asyncio.Task[RenderedVideo]] = {}
+        self._videos: OrderedDict[Film, bytes] = OrderedDict()
+        self._renderings: dict[Film, asyncio.Task[bytes]] = {}
         self._stop = threading.Event()
         self._pool = ThreadPoolExecutor(max(2, os.cpu_count() or 2), "sandbox")
 
     async def run(self, work: Callable[..., T], *arguments: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
 
-    async def video(self, film: Film) -> RenderedVideo:
+    async def video(self, film: Film) -> bytes:
         """Return the film as an MP4."""
         if film in self._videos:
             self._videos.move_to_end(film)
@@ -220,14 +206,14 @@ class RenderCache:
         await asyncio.gather(*renderings, return_exceptions=True)
         self._pool.shutdown(cancel_futures=True)
 
-    async def _render(self, film: Film) -> RenderedVideo:
+    async def _render(self, film: Film) -> bytes:
         try:
-            video = RenderedVideo.of(await self.run(_make, film, self._stop.is_set))
+            video = await self.run(_make, film, self._stop.is_set)
         finally:
             del self._renderings[film]
         self.rendered += 1
         self._videos[film] = video
-        while len(self._videos) > 1 and sum(len(each.content) for each in self._videos.values()) > self._size:
+        while len(self._videos) > 1 and sum(map(len, self._videos.values())) > self._size:
             self._videos.popitem(last=False)
         return video
 
@@ -236,23 +222,6 @@ def _make(film: Film, is_stopped: Callable[[], bool]) -> bytes:
     with _IMPORT_LOCK:
         make = find_renderer()
     return make(film, is_stopped)
-
-
-def check_temporary_directory() -> None:
-    """Check that the encoder can write its file, where there is one.
-
-    Raises:
-        OSError: There is no writable temporary directory.
-    """
-    if find_spec("av") is None:
-        return
-    try:
-        with tempfile.TemporaryFile(prefix="sandbox-") as file:
-            file.write(b"film")
-    except OSError as error:
-        reason = error.strerror or error
-        message = f"cannot render videos without a temporary directory: {reason}; set TMPDIR to a writable one"
-        raise OSError(error.errno, message) from error
 
 
 @cache

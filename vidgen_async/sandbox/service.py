@@ -15,7 +15,7 @@ from vidgen_async.sandbox.creates import CreateHandler
 from vidgen_async.sandbox.endpoints import Endpoints
 from vidgen_async.sandbox.ledger import DEFAULT_BALANCE, Accounts
 from vidgen_async.sandbox.listener import Origin
-from vidgen_async.sandbox.media import RenderCache, check_temporary_directory
+from vidgen_async.sandbox.media import RenderCache
 from vidgen_async.sandbox.request_handler import RequestDispatcher
 from vidgen_async.sandbox.request_log import OnRequest
 from vidgen_async.sandbox.responses import Answer
@@ -137,7 +137,6 @@ class Sandbox(SandboxState):
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        check_temporary_directory()
         async with AsyncExitStack() as stack:
             if self._state_file is not None:
                 self._state_file.open()

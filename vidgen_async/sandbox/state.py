@@ -149,4 +149,4 @@ class SandboxState:
 
     async def video(self, task_id: str) -> bytes:
         """Return the MP4 of a task in any state; it is rendered once. KeyError if there is no such task."""
-        return (await self._endpoints.render_cache.video(self.tasks[task_id].film)).content
+        return await self._endpoints.render_cache.video(self.tasks[task_id].film)
