@@ -18,7 +18,7 @@ from vidgen_async.cli import sandbox_runner
 from vidgen_async.cli.sandbox_runner import SandboxLog, describe_create
 from vidgen_async.cli.service_connection import sandbox_class
 from vidgen_async.sandbox import Fault, ReceivedCreate, Sandbox, media
-from vidgen_async.sandbox.creates import CreateHandler
+from vidgen_async.sandbox.state import SandboxState
 
 FIELDS = {"model": "gen-2.0", "prompt": "a secret plan", "duration": 5}
 
@@ -81,7 +81,7 @@ async def test_an_exception_of_the_sandbox_is_in_its_500_and_in_the_line(op, log
     created = await (await session.post(f"{logged.base_url}/videos", json=FIELDS)).json()
     logged.clock.advance(60)
     monkeypatch.setattr(media, "find_renderer", lambda: fail)
-    monkeypatch.setattr(CreateHandler, "add_task", fail)
+    monkeypatch.setattr(SandboxState, "add_task", fail)
     if op == "videos.create":
         answer = await session.post(f"{logged.base_url}/videos", json=FIELDS)
     else:

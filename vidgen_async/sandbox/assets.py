@@ -13,10 +13,10 @@ from attrs import define, field, frozen
 from PIL import Image, UnidentifiedImageError, features
 from PIL.JpegImagePlugin import JpegImageFile
 
-from vidgen_async.sandbox.addresses import PublicAddresses
 from vidgen_async.sandbox.ledger import Account
+from vidgen_async.sandbox.links import LinkSigner, PublicAddresses
 from vidgen_async.sandbox.responses import Refusal
-from vidgen_async.sandbox.signed_links import LinkSigner
+from vidgen_async.sandbox.routes import ASSET_PATH, pattern
 
 RETENTION = 72 * 3600.0
 #: The formats that Pillow decodes itself; for some others it would start an external program.
@@ -35,7 +35,6 @@ OTHER_FORMATS = {
 }
 #: The sandbox's own limit: the description sets none.
 MOST_PIXELS = 50_000_000
-ASSET_PATH = re.compile(r"/api/reference-assets/([^/?]+)/content/([^/?]+)")
 
 
 @frozen
@@ -51,7 +50,7 @@ class Asset:
 
     @property
     def path(self) -> str:
-        return f"/api/reference-assets/{self.id}/content/{self.name}"
+        return ASSET_PATH.format(asset=self.id, name=self.name)
 
 
 @frozen
@@ -186,12 +185,14 @@ class AssetStore:
         """Return whether ``url`` is the full URL of an asset of this service, for the client of a request with this
         Host. Scheme and host are case-insensitive; the scheme may be that of a proxy."""
         found = re.match(r"https?://([^/?#]*)([^?#]*)", url, re.IGNORECASE)
-        return bool(found and found[1].lower() in self.addresses.own_hosts(host) and ASSET_PATH.fullmatch(found[2]))
+        return bool(
+            found and found[1].lower() in self.addresses.own_hosts(host) and pattern(ASSET_PATH).fullmatch(found[2])
+        )
 
     def by_url(self, account: Account, url: str, now: float) -> Asset:
         """Return the asset at a full URL of this service, or a path of it, which must have its complete token."""
         parts = urlsplit(url)
-        found = ASSET_PATH.fullmatch(parts.path)
+        found = pattern(ASSET_PATH).fullmatch(parts.path)
         asset = self.owned(account, found[1] if found else "", now)
         if not self._is_token_complete(asset, parts.query):
             raise Refusal(400, "REFERENCE_ASSET_EXPIRED", "the asset's URL lacks its complete token")
@@ -199,7 +200,7 @@ class AssetStore:
 
     def open(self, path: str, query: str, now: float) -> Asset:
         """Return the asset at a path of the service, for any caller that has its token."""
-        found = ASSET_PATH.fullmatch(path)
+        found = pattern(ASSET_PATH).fullmatch(path)
         asset = self._assets.get(found[1]) if found else None
         if asset is None or asset.path != path or now >= asset.expires_at:
             raise Refusal(404, "NOT_FOUND", "there is no such asset")

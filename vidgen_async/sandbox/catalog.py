@@ -1,27 +1,21 @@
-"""The model catalog: the ten entries of the snapshot of version 2026.10.19 (section 2.1)."""
+"""The model catalog: the ten entries of the snapshot of version 2026.10.19 (section 2.1), and changes of entries."""
 
+import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypedDict, get_args
 
-from attrs import frozen
+from attrs import evolve, fields, frozen
+
+from vidgen_async.sandbox.input_rules import array_of, one_of, string, structure, whole_number
 
 #: How the content endpoint returns a model's videos (4.6).
 Delivery = Literal["ranges", "no ranges", "signed link"]
 
-#: The names of an entry's fields on the wire.
-WIRE_NAMES = {
-    "code": "code",
-    "name": "name",
-    "enabled": "enabled",
-    "maintenance": "maintenance",
-    "durations": "durations",
-    "resolutions": "resolutions",
-    "maxReferenceImages": "max_reference_images",
-    "maxReferenceAudios": "max_reference_audios",
-    "maxReferenceVideos": "max_reference_videos",
-    "points": "points",
-    "memberPoints": "member_points",
-}
+SECONDS = whole_number(1, 600)
+#: The number is the shorter side of the rendered video.
+RESOLUTION = string(r"auto|(?:[1-9]\d{2}|1\d{3}|2[01]\d{2})p", "auto or 100p to 2199p")
+Limit = Annotated[int, whole_number(0, 1000)]
+Points = Annotated[int, whole_number(0, 1_000_000_000)]
 
 
 @frozen(kw_only=True)
@@ -33,18 +27,18 @@ class CatalogEntry:
     """
 
     code: str
-    name: str
-    durations: tuple[int, ...]
-    resolutions: tuple[str, ...] = ("720p",)
+    name: Annotated[str, string(r".{1,200}", "a string of 1 to 200 characters")]
+    durations: Annotated[tuple[Annotated[int, SECONDS], ...], array_of(SECONDS)]
+    resolutions: Annotated[tuple[Annotated[str, RESOLUTION], ...], array_of(RESOLUTION)] = ("720p",)
     enabled: bool = True
     maintenance: bool = False
-    max_reference_images: int | None = None
-    max_reference_audios: int | None = None
-    max_reference_videos: int | None = None
-    min_reference_images: int = 0
-    points: int = 20
-    member_points: int | None = None
-    delivery: Delivery = "ranges"
+    max_reference_images: Limit | None = None
+    max_reference_audios: Limit | None = None
+    max_reference_videos: Limit | None = None
+    min_reference_images: Limit = 0
+    points: Points = 20
+    member_points: Points | None = None
+    delivery: Annotated[Delivery, one_of(get_args(Delivery))] = "ranges"
 
     @property
     def is_usable(self) -> bool:
@@ -53,27 +47,30 @@ class CatalogEntry:
 
     def as_json(self) -> dict[str, Any]:
         """Return the entry as GET /models shows it: fields without a value are absent, not null."""
-        return {name: value for name, field in WIRE_NAMES.items() if (value := getattr(self, field)) is not None}
+        shown = {name: getattr(self, field) for name, field in WIRE_NAMES.items() if field not in NEVER_SENT}
+        return {name: value for name, value in shown.items() if value is not None}
+
+
+NEVER_SENT = ("min_reference_images", "delivery")
+#: The fields of an entry by their names on the wire.
+WIRE_NAMES = {re.sub("_(.)", lambda found: found[1].upper(), each.name): each.name for each in fields(CatalogEntry)}
+# The type is made of that of an entry, which type checkers do not allow.
+_typed_dict: Any = TypedDict
+_types = {each.name: each.type for each in fields(CatalogEntry)}
+Changes = _typed_dict("Changes", {n: _types[field] for n, field in WIRE_NAMES.items() if n != "code"}, total=False)
+
+
+def changed_entry(changes: Mapping[str, Any], entry: CatalogEntry) -> CatalogEntry:
+    """Return an entry with changes from outside, by the names on the wire; an InvalidInputError names every problem."""
+    return evolve(entry, **{WIRE_NAMES[name]: value for name, value in structure(changes, Changes).items()})
 
 
 def _entry(
-    code: str,
-    name: str,
-    durations: Iterable[int],
-    limits: tuple[int | None, int | None, int | None] = (None, None, None),
-    **more: Any,
+    code: str, name: str, durations: Iterable[int], limits: tuple[int | None, ...] = (None, None, None), **more: Any
 ) -> CatalogEntry:
     """Return an entry with its limits of reference images, audios and videos."""
-    images, audios, videos = limits
-    return CatalogEntry(
-        code=code,
-        name=name,
-        durations=tuple(durations),
-        max_reference_images=images,
-        max_reference_audios=audios,
-        max_reference_videos=videos,
-        **more,
-    )
+    more |= zip(("max_reference_images", "max_reference_audios", "max_reference_videos"), limits, strict=True)
+    return CatalogEntry(code=code, name=name, durations=tuple(durations), **more)
 
 
 _MAINTENANCE: Mapping[str, Any] = {"enabled": False, "maintenance": True}

@@ -2,9 +2,12 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Literal
 
 from attrs import define, field
+
+from vidgen_async.sandbox.input_rules import parse_json
 
 OriginName = Literal["service", "links"]
 #: The log holds at least this many of the latest requests, each with at most this many bytes of its body.
@@ -66,6 +69,12 @@ class ReceivedCreate:
     task_id: str | None = None
     replayed: bool = False
     fault: str | None = None
+
+    def arrive(self, raw: bytes) -> None:
+        """Record the body."""
+        self.raw, self.body_arrived = raw, True
+        with suppress(ValueError):
+            self.body = parse_json(raw)
 
     @property
     def sha256(self) -> str:

@@ -1,11 +1,13 @@
 """Video tasks and their states: queued, running, then completed or failed (section 3)."""
 
 import heapq
+import math
 import re
 from collections.abc import Callable, Container, Mapping
 from typing import Any, Literal
 
 from attrs import define, field, frozen
+from attrs.validators import ge, lt
 
 from vidgen_async.sandbox.ledger import Account
 from vidgen_async.sandbox.media import Film
@@ -94,6 +96,17 @@ def outcome_by_prompt(task: SandboxTask) -> Failure | None:
     """Return a failure for a prompt that contains ``[fail]`` or ``[fail: reason]``, and None for others."""
     match = re.search(r"\[fail(?::\s*([^\]]*))?\]", task.prompt)
     return Failure(match[1] or "the prompt requested a failure") if match else None
+
+
+@frozen
+class CreateOptions:
+    """How creates are handled: the arguments of :class:`~vidgen_async.sandbox.Sandbox` of the same names."""
+
+    queued_for: float = field(validator=[ge(0.0), lt(math.inf)])
+    running_for: float = field(validator=[ge(0.0), lt(math.inf)])
+    submission_limit: int
+    allow_unknown_fields: bool
+    outcome: Outcome
 
 
 @define

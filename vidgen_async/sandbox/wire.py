@@ -11,35 +11,36 @@ from aiohttp import web
 from vidgen_async.sandbox.faults import Fault
 from vidgen_async.sandbox.responses import Answer, Refusal
 
+#: Seconds between two pieces of a slow answer, or two checks of a connection.
 TICK = 0.02
 
 
-async def read_body(request: web.BaseRequest, limit: int) -> bytes | None:
-    """Return the whole body; None if the connection was closed before its end.
+async def read_body(request: web.BaseRequest, limit: int) -> bytes:
+    """Return the whole body.
 
     Raises:
-        Refusal: 413, as soon as the body is known to have more than ``limit`` bytes.
+        Refusal: 413, as soon as the body is known to have more than ``limit`` bytes, or 400 if the connection was
+            closed before its end.
     """
+    too_large = Refusal(413, "BODY_TOO_LARGE", f"the body must be at most {limit} bytes")
+    incomplete = Refusal(400, "BODY_INCOMPLETE", "the connection was closed before the end of the body")
     if request.transport is None:
-        return await request.content.read() if request.content.is_eof() else None
+        if request.content.is_eof():
+            return await request.content.read()
+        raise incomplete
     if (request.content_length or 0) > limit:
-        raise _too_large(limit)
+        raise too_large
     if request.headers.get("Expect", "").lower() == "100-continue":
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    pieces, size = [], 0
+    body = bytearray()
     try:
         while piece := await request.content.readany():
-            size += len(piece)
-            if size > limit:
-                raise _too_large(limit)
-            pieces.append(piece)
+            body += piece
+            if len(body) > limit:
+                raise too_large
     except (ConnectionError, aiohttp.ClientError, web.RequestPayloadError):
-        return None
-    return b"".join(pieces)
-
-
-def _too_large(limit: int) -> Refusal:
-    return Refusal(413, "BODY_TOO_LARGE", f"the body must be at most {limit} bytes")
+        raise incomplete from None
+    return bytes(body)
 
 
 def close_connection(request: web.BaseRequest, *, reset: bool = False) -> web.Response:

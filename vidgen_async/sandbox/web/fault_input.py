@@ -8,12 +8,12 @@ from typing import Annotated, Any, NotRequired, TypedDict, Union, get_args, get_
 
 from attrs import frozen
 
-from vidgen_async.sandbox import json_codec
 from vidgen_async.sandbox.faults import OPS, Fault, FaultPlan, Op, PlannedFault
 from vidgen_async.sandbox.input_rules import (
     OBJECT,
     InvalidInputError,
     one_of,
+    parse_json,
     show,
     structure,
     whole_number,
@@ -138,7 +138,7 @@ def _type_name(kind: Any) -> str:
 
 def _parse_value(text: str) -> Any:
     try:
-        return json_codec.read(text)
+        return parse_json(text)
     except ValueError:
         return text
 

@@ -129,7 +129,7 @@ def _task_id(sandbox: SandboxState, request: ReceivedRequest) -> str | None:
     if request.create:
         return request.create.task_id
     path = _without_secrets(sandbox, request.path.partition("?")[0])
-    return _path(sandbox, find_route(request.origin, request.method, path).id) or None
+    return _path(sandbox, find_route(request.origin, request.method, path).names.get("id", "")) or None
 
 
 def _path(sandbox: SandboxState, path: str) -> str:

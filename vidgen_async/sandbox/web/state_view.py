@@ -1,16 +1,18 @@
 """What a sandbox holds, as JSON for the console and the control paths. Every list has the newest last."""
 
-from collections.abc import Iterator
-from itertools import accumulate, islice
-from typing import Any
+import heapq
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from attrs import asdict
 
-from vidgen_async.sandbox.addresses import Addresses
-from vidgen_async.sandbox.ledger import Account, LedgerEntry
+from vidgen_async.sandbox.ledger import Account
+from vidgen_async.sandbox.links import Addresses
 from vidgen_async.sandbox.request_log import ReceivedCreate
 from vidgen_async.sandbox.state import SandboxState
 from vidgen_async.sandbox.web.fault_input import planned_as_json
+
+T = TypeVar("T")
 
 
 def state_of(sandbox: SandboxState, limit: int, addresses: Addresses) -> dict[str, Any]:
@@ -20,7 +22,6 @@ def state_of(sandbox: SandboxState, limit: int, addresses: Addresses) -> dict[st
     """
     sandbox.settle()
     now = sandbox.clock.now()
-    tasks = list(islice(reversed(sandbox.tasks), limit))[::-1]
     return {
         "base_url": addresses.base_url,
         "links_url": addresses.links,
@@ -30,7 +31,7 @@ def state_of(sandbox: SandboxState, limit: int, addresses: Addresses) -> dict[st
         "counts": counts_of(sandbox),
         "accounts": [account_view(account) for account in sandbox.accounts.values()],
         "models": [entry.as_json() for entry in sandbox.models.values()],
-        "tasks": [_task(sandbox, task_id, now, addresses.links) for task_id in tasks],
+        "tasks": [_task(sandbox, task_id, now, addresses.links) for task_id in newest(list(sandbox.tasks), limit)],
         "ledger": ledger_view(sandbox, limit=limit),
         "assets": [
             {
@@ -40,11 +41,9 @@ def state_of(sandbox: SandboxState, limit: int, addresses: Addresses) -> dict[st
                 "expires_at": asset.expires_at,
                 "is_expired": now >= asset.expires_at,
             }
-            for asset in list(islice(reversed(sandbox.assets), limit))[::-1]
+            for asset in newest(list(sandbox.assets), limit)
         ],
-        "creates": [
-            create_view(create) for create in islice(sandbox.creates, max(0, len(sandbox.creates) - limit), None)
-        ],
+        "creates": [create_view(create) for create in newest(sandbox.creates, limit)],
         "faults": [planned_as_json(planned) for planned in sandbox.faults.planned],
     }
 
@@ -65,17 +64,15 @@ def account_view(account: Account) -> dict[str, Any]:
 
 def ledger_view(
     sandbox: SandboxState, *, account: Account | None = None, limit: int | None = None
-) -> list[dict[str, Any]]:
+) -> Sequence[dict[str, Any]]:
     """Return the ledger of one account, or of all in the order of their times.
 
     The entries of one account keep their order, although a refund may be booked after its time.
     """
     sandbox.settle()
     accounts = [account] if account else list(sandbox.accounts.values())
-    entries = [(at, each.name, entry) for each in accounts for at, entry in _last(each.ledger, limit)]
-    entries.sort(key=lambda entry: entry[0])
-    newest = entries[None if limit is None else max(0, len(entries) - limit) :]
-    return [{"account": name, **asdict(entry)} for _, name, entry in newest]
+    ledgers = [[{"account": each.name, **asdict(entry)} for entry in newest(each.ledger, limit)] for each in accounts]
+    return newest(list(heapq.merge(*ledgers, key=lambda entry: entry["at"])), limit)
 
 
 def create_view(create: ReceivedCreate) -> dict[str, Any]:
@@ -97,7 +94,5 @@ def _task(sandbox: SandboxState, task_id: str, now: float, links_url: str) -> di
     }
 
 
-def _last(ledger: list[LedgerEntry], limit: int | None) -> Iterator[tuple[float, LedgerEntry]]:
-    """Return the newest entries, each with a time that is not before the time of the preceding entry."""
-    newest = ledger[0 if limit is None else max(0, len(ledger) - limit) :]
-    return zip(accumulate((entry.at for entry in newest), max), newest, strict=True)
+def newest(members: Sequence[T], limit: int | None) -> Sequence[T]:
+    return members[None if limit is None else max(0, len(members) - limit) :]
