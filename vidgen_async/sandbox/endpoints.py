@@ -107,7 +107,7 @@ class Endpoints:
         return await self._video(call, task)
 
     async def get_asset(self, call: Call) -> Answer:
-        asset = self.sandbox.assets.open(call.path, call.query, self._now)
+        asset = self.sandbox.assets.open(call.names["asset"], call.path, call.query, self._now)
         return Answer(200, asset.content, {"Content-Type": asset.mime})
 
     def _account(self, call: Call) -> Account:

@@ -137,12 +137,12 @@ class SandboxState:
 
     def delete_asset(self, asset_id: str) -> None:
         """Delete an uploaded image before it expires; KeyError if there is none with this id."""
-        self.assets.delete(asset_id)
+        del self.assets.by_id[asset_id]
 
     def reset(self) -> None:
         """Remove all tasks, uploads, faults, planned failures and received requests, and reduce every ledger to its
         opening entry. The accounts with their keys, the catalog and the clock stay."""
-        for each in (self.tasks, self.assets, self.refunds, self.next_failures, self.faults, self.log):
+        for each in (self.tasks, self.assets.by_id, self.refunds, self.next_failures, self.faults, self.log):
             each.clear()
         for account in self.accounts.values():
             account.reset(self.clock.now())

@@ -147,7 +147,8 @@ class StateFile:
             elif kind == "task":
                 sandbox.add_task(structure(value, SandboxTask))
             elif kind == "asset":
-                sandbox.assets.put(structure(value, Asset))
+                asset = structure(value, Asset)
+                sandbox.assets.by_id[asset.id] = asset
             elif kind != "settings":
                 raise ValueError(f"there is no kind {kind!r}")
         if rows:

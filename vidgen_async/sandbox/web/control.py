@@ -15,7 +15,6 @@ from vidgen_async.sandbox.input_rules import (
     InvalidInputError,
     Rule,
     number,
-    one_of,
     read_body,
     show,
     string,
@@ -29,14 +28,11 @@ from vidgen_async.sandbox.state import SandboxState
 from vidgen_async.sandbox.tasks import DEFAULT_REASON
 from vidgen_async.sandbox.web.fault_input import FORMS, plan, planned_as_json
 from vidgen_async.sandbox.web.pages import Pages
-from vidgen_async.sandbox.web.request_view import RequestFilter, detail_of, list_requests
+from vidgen_async.sandbox.web.request_view import Count, RequestsQuery, detail_of, list_requests
 from vidgen_async.sandbox.web.state_view import account_view, counts_of, create_view, ledger_view, state_of
 
 DEFAULT_LIMIT = 200
 Balance = Annotated[int, whole_number(0, 1_000_000_000_000)]
-
-
-Count = Annotated[str, string(r"[0-9]{1,6}", "a whole number of 0 to 999999")]
 
 
 class StateQuery(TypedDict, total=False):
@@ -44,15 +40,6 @@ class StateQuery(TypedDict, total=False):
 
 
 class LedgerQuery(TypedDict, total=False):
-    account: str
-
-
-class RequestsQuery(TypedDict, total=False):
-    limit: Count
-    before: Annotated[str, string(r"[0-9]{1,15}", "a number of a request")]
-    search: str
-    op: Annotated[str, one_of(op for op in OPS if op != "*")]
-    status: Annotated[str, string(r"[1-5]xx|[1-5][0-9]{2}|none", "a status, 1xx to 5xx, or none")]
     account: str
 
 
@@ -123,10 +110,7 @@ class _Control:
         return Answer.json(200, {"creates": [create_view(create) for create in self.sandbox.creates]})
 
     def show_requests(self, call: Call) -> Answer:
-        query = structure(_query(call), RequestsQuery)
-        limit, before = (int(query[name]) if name in query else None for name in ("limit", "before"))
-        wanted = RequestFilter(**{name: query[name] for name in ("search", "op", "status", "account") if name in query})
-        return Answer.json(200, list_requests(self.sandbox, wanted, before=before, limit=limit))
+        return Answer.json(200, list_requests(self.sandbox, structure(_query(call), RequestsQuery)))
 
     def show_request(self, call: Call) -> Answer:
         """Return one request with its body."""

@@ -1,19 +1,19 @@
 """The received requests as JSON, filtered and without secrets, for the console and the control paths."""
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Annotated, Any, TypedDict
 from urllib.parse import unquote
 
-from attrs import frozen
-
+from vidgen_async.sandbox.faults import OPS
+from vidgen_async.sandbox.input_rules import one_of, string
 from vidgen_async.sandbox.request_log import ReceivedRequest
 from vidgen_async.sandbox.routes import find_route
 from vidgen_async.sandbox.state import SandboxState
 
 HIDDEN = "…"
+Count = Annotated[str, string(r"[0-9]{1,6}", "a whole number of 0 to 999999")]
 #: So many levels of percent-encoding are searched for secrets in a path.
 _LEVELS = 5
 #: A part of the names of secrets.
@@ -33,55 +33,51 @@ _SECRETS = [
         r"(://)[^/@\s\"'\\]+(?=@)",
     )
 ]
-#: Where none of these words is, none of the expressions matches: they are slow, and most texts have no secrets.
-_WORDS = (
-    *("key", "token", "secret", "passw", "authori", "authentic", "cookie", "credential", "sig"),
-    *("basic", "bearer", "://"),
-)
 #: Base64, such as an image, of which only the beginning is shown.
 LONGEST_WORD = 440
 _LONG_WORD = re.compile(rf"([\w+/=-]{{40}})[\w+/=-]{{{LONGEST_WORD - 40},}}", re.ASCII)
 
 
-@frozen
-class RequestFilter:
-    """Which requests are shown. ``search`` is a text in the method, path, answer, ids or body, in any case of letters;
-    ``status`` one status, a class of them (``4xx``) or ``none``. Requests without a valid key belong to any account."""
+class RequestsQuery(TypedDict, total=False):
+    """Which requests are shown: of those with a smaller number than ``before`` the newest ``limit``.
 
-    search: str = ""
-    op: str | None = None
-    status: str | None = None
-    account: str | None = None
+    ``search`` is a text in the method, path, answer, ids or body, in any case of letters; ``status`` one status, a
+    class of them (``4xx``) or ``none``. Requests without a valid key belong to any account.
+    """
 
-    def matches(self, sandbox: SandboxState, request: ReceivedRequest) -> bool:
-        return (
-            self.op in (None, request.op)
-            and (self.status is None or self._matches_status(request.status))
-            and (not self.search or self._matches_text(request))
-            and (self.account is None or _account(sandbox, request) in (None, self.account))
-        )
-
-    def _matches_status(self, status: int | None) -> bool:
-        return self.status in ((str(status), f"{status // 100}xx") if status else ("none",))
-
-    def _matches_text(self, request: ReceivedRequest) -> bool:
-        text = f"{request.method} {request.path} {request.op} {request.status} {request.request_id} {request.fault}"
-        if create := request.create:
-            text += f" {create.idempotency_key} {create.task_id}"
-        if request.body:
-            text += f" {request.body.decode('utf-8', 'replace')}"
-        return self.search.lower() in text.lower()
+    limit: Count
+    before: Annotated[str, string(r"[0-9]{1,15}", "a number of a request")]
+    search: str
+    op: Annotated[str, one_of(op for op in OPS if op != "*")]
+    status: Annotated[str, string(r"[1-5]xx|[1-5][0-9]{2}|none", "a status, 1xx to 5xx, or none")]
+    account: str
 
 
-def list_requests(
-    sandbox: SandboxState, wanted: RequestFilter, *, before: int | None, limit: int | None
-) -> dict[str, Any]:
-    """Return the newest ``limit`` requests that match and have a smaller number than ``before``, the newest last, and
-    whether there are older ones."""
-    found = _newest_first(sandbox, wanted, before)
-    newest = list(found if limit is None else islice(found, limit))
+def list_requests(sandbox: SandboxState, query: RequestsQuery) -> dict[str, Any]:
+    """Return the requests, the newest last, and whether there are older ones."""
+    limit = int(query["limit"]) if "limit" in query else None
+    found = (request for request in reversed(sandbox.requests) if _matches(sandbox, query, request))
+    newest = list(islice(found, limit))
     has_older = limit is not None and next(found, None) is not None
     return {"requests": [_view(sandbox, request) for request in reversed(newest)], "has_older": has_older}
+
+
+def _matches(sandbox: SandboxState, query: RequestsQuery, request: ReceivedRequest) -> bool:
+    status = request.status
+    return (
+        ("before" not in query or request.n < int(query["before"]))
+        and query.get("op", request.op) == request.op
+        and ("status" not in query or query["status"] in ((str(status), f"{status // 100}xx") if status else ("none",)))
+        and ("account" not in query or _account(sandbox, request) in (None, query["account"]))
+        and ("search" not in query or query["search"].lower() in _text(request).lower())
+    )
+
+
+def _text(request: ReceivedRequest) -> str:
+    ids = (request.create.idempotency_key, request.create.task_id) if request.create else ()
+    body = request.body.decode("utf-8", "replace")
+    shown = (request.method, request.path, request.op, request.status, request.request_id, request.fault, *ids, body)
+    return " ".join(map(str, shown))
 
 
 def detail_of(sandbox: SandboxState, request: ReceivedRequest) -> dict[str, Any]:
@@ -95,12 +91,6 @@ def detail_of(sandbox: SandboxState, request: ReceivedRequest) -> dict[str, Any]
     }
 
 
-def _newest_first(sandbox: SandboxState, wanted: RequestFilter, before: int | None) -> Iterator[ReceivedRequest]:
-    for request in reversed(sandbox.requests):
-        if (before is None or request.n < before) and wanted.matches(sandbox, request):
-            yield request
-
-
 def _view(sandbox: SandboxState, request: ReceivedRequest) -> dict[str, Any]:
     names = ("n", "at", "origin", "op", "method", "has_key", "fault", "status", "request_id", "milliseconds", "is_over")
     create = request.create
@@ -111,7 +101,7 @@ def _view(sandbox: SandboxState, request: ReceivedRequest) -> dict[str, Any]:
         "headers": {
             name: _without_secrets(sandbox, text)
             for name, text in request.headers.items()
-            if not _is_secret_header(name)
+            if not _SECRET_HEADER.search(name)
         },
         "idempotency_key": request.headers.get("Idempotency-Key"),
         "create": create.n if create else None,
@@ -153,17 +143,6 @@ def _without_secrets(sandbox: SandboxState, text: str) -> str:
 
 @lru_cache(1024)  # most requests have the same headers
 def _hide(text: str) -> str:
-    if _may_have_secrets(text):
-        for pattern in _SECRETS:
-            text = pattern.sub(rf"\1{HIDDEN}", text)
+    for pattern in _SECRETS:
+        text = pattern.sub(rf"\1{HIDDEN}", text)
     return _LONG_WORD.sub(rf"\1{HIDDEN}", text) if len(text) > LONGEST_WORD else text
-
-
-@lru_cache(1024)
-def _is_secret_header(name: str) -> bool:
-    return _may_have_secrets(name) and _SECRET_HEADER.search(name) is not None
-
-
-def _may_have_secrets(text: str) -> bool:
-    lower = text.lower()
-    return any(word in lower for word in _WORDS)
