@@ -278,11 +278,16 @@ async def test_headers_and_body_of_a_status_are_sent_unchanged(api, control):
             ],
         ),
         (
-            {"op": "*", "fault": "status", "args": {"code": 99, "made": "yes", "headers": {"A": "b\r\nc"}, "y": 1}},
+            {
+                "op": "*",
+                "fault": "status",
+                "args": {"code": 99, "made": "yes", "headers": {"A": "b\r\nc", "ä": "d"}, "y": 1},
+            },
             [
                 "args.code: must be a whole number of 200 to 999, not 99",
                 'args.made: must be true or false, not "yes"',
-                "args.headers: must be an object, each name a header's name, each value",
+                "args.headers['A']: must be a header's value, in one line",
+                'must be a header\'s name, not "\\u00e4"',
                 'args: "y": there is no such field; there are: code, body, headers, content_type, made',
             ],
         ),

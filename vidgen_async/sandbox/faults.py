@@ -1,14 +1,13 @@
 """Faults: how the sandbox misbehaves on a request, and for which requests."""
 
 import json
-import re
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, get_args
 
 from attrs import define, evolve, field, frozen
 
-from vidgen_async.sandbox.input_rules import Rule, number, string, whole_number
+from vidgen_async.sandbox.input_rules import OBJECT, number, string, whole_number
 from vidgen_async.sandbox.responses import JSON_TYPE, Answer
 
 Op = Literal[
@@ -30,21 +29,10 @@ Change = Callable[[Answer], Answer]
 
 # The types of the arguments of faults. Their rules hold for faults that are planned by name, over HTTP and on the
 # command line: a status below 200 is not the end of an answer, and a header is one line.
-HEADER_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-HEADER_VALUE = r"[^\x00-\x1f\x7f\ud800-\udfff]*"
+HeaderName = Annotated[str, string(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", "a header's name")]
+HeaderValue = Annotated[str, string(r"[^\x00-\x1f\x7f\ud800-\udfff]*", "a header's value, in one line")]
+Headers = Annotated[Mapping[HeaderName, HeaderValue], OBJECT]
 Status = Annotated[int, whole_number(200, 999)]
-HeaderValue = Annotated[str, string(HEADER_VALUE, "a header's value, in one line")]
-Headers = Annotated[
-    Mapping[str, str],
-    Rule(
-        "an object, each name a header's name, each value a header's value, in one line",
-        lambda value: (
-            type(value) is dict
-            and all(re.fullmatch(HEADER_NAME, name) for name in value)
-            and all(type(text) is str and re.fullmatch(HEADER_VALUE, text) for text in value.values())
-        ),
-    ),
-]
 Seconds = Annotated[float, number(0, 1e9)]
 Share = Annotated[float, number(0, 1 << 32)]
 Rate = Annotated[float, number(0.1, 1e9)]

@@ -10,7 +10,6 @@ import re
 import textwrap
 import threading
 import unicodedata
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -180,7 +179,7 @@ class RenderCache:
     def __init__(self, size: int = CACHE_SIZE) -> None:
         self.rendered = 0
         self._size = size
-        self._videos: OrderedDict[Film, bytes] = OrderedDict()
+        self._videos: dict[Film, bytes] = {}
         self._renderings: dict[Film, asyncio.Task[bytes]] = {}
         self._stop = threading.Event()
         self._pool = ThreadPoolExecutor(max(2, os.cpu_count() or 2), "sandbox")
@@ -191,7 +190,7 @@ class RenderCache:
     async def video(self, film: Film) -> bytes:
         """Return the film as an MP4."""
         if film in self._videos:
-            self._videos.move_to_end(film)
+            self._videos[film] = self._videos.pop(film)  # the last one is the latest
             return self._videos[film]
         if film not in self._renderings:
             self._renderings[film] = asyncio.create_task(self._render(film), name="sandbox rendering")
@@ -200,10 +199,9 @@ class RenderCache:
     async def aclose(self) -> None:
         """Stop rendering at the next frame, and wait for the threads."""
         self._stop.set()
-        renderings = list(self._renderings.values())
-        for rendering in renderings:
+        for rendering in self._renderings.values():
             rendering.cancel()
-        await asyncio.gather(*renderings, return_exceptions=True)
+        await asyncio.gather(*self._renderings.values(), return_exceptions=True)
         self._pool.shutdown(cancel_futures=True)
 
     async def _render(self, film: Film) -> bytes:
@@ -214,7 +212,7 @@ class RenderCache:
         self.rendered += 1
         self._videos[film] = video
         while len(self._videos) > 1 and sum(map(len, self._videos.values())) > self._size:
-            self._videos.popitem(last=False)
+            del self._videos[next(iter(self._videos))]
         return video
 
 

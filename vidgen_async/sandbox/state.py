@@ -1,5 +1,6 @@
 """What a sandbox holds and offers in Python, apart from its sockets."""
 
+import heapq
 from typing import Any
 
 from attrs import evolve
@@ -13,7 +14,7 @@ from vidgen_async.sandbox.links import Addresses
 from vidgen_async.sandbox.media import RenderCache
 from vidgen_async.sandbox.request_log import ReceivedCreate, ReceivedRequest, RequestLog
 from vidgen_async.sandbox.routes import LINK_PATH
-from vidgen_async.sandbox.tasks import DEFAULT_REASON, CreateOptions, Failure, Refunds, SandboxTask
+from vidgen_async.sandbox.tasks import DEFAULT_REASON, CreateOptions, Failure, SandboxTask
 
 
 class SandboxState:
@@ -28,7 +29,8 @@ class SandboxState:
         #: The uploads of all accounts. Iterating returns those that were not deleted, also expired ones.
         self.assets = assets
         self.create_options = options
-        self.refunds = Refunds()
+        #: A heap of the tasks whose failure will be refunded, each with the time of its end and its id.
+        self.refunds: list[tuple[float, str, SandboxTask]] = []
         #: How the next tasks end, in order.
         self.next_failures: list[Failure] = []
         self.render_cache = RenderCache()
@@ -108,7 +110,10 @@ class SandboxState:
 
     def settle(self) -> None:
         """Book the refunds that are due. Reading a ledger or a balance of the sandbox does this too."""
-        self.refunds.settle(self.clock.now())
+        now = self.clock.now()
+        while self.refunds and self.refunds[0][0] <= now:
+            at, _, task = heapq.heappop(self.refunds)
+            task.account.book(at, "refund", task.points, task.id)
 
     def add_account(
         self, *, name: str | None = None, api_key: str | None = None, balance: int = DEFAULT_BALANCE
@@ -116,12 +121,13 @@ class SandboxState:
         """Add an account with its own key and ledger. ValueError if the name or the key is invalid or in use."""
         return self.accounts.open(name, api_key, balance, self.clock.now())
 
-    def add_task(self, task: SandboxTask) -> None:
+    def add_task(self, task: SandboxTask, *, is_refunded: bool = False) -> None:
         """Add a task with its Idempotency-Key and the refund to expect."""
         self.tasks[task.id] = task
         if task.idempotency_key is not None:
             task.account.keys[task.idempotency_key] = task.id
-        self.refunds.expect(task)
+        if task.failure and task.failure.refund and not is_refunded:
+            heapq.heappush(self.refunds, (task.ends_at, task.id, task))
 
     def add_model(self, entry: CatalogEntry) -> None:
         """Add an entry to the catalog, or replace the entry with its code."""

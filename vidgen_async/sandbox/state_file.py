@@ -134,6 +134,7 @@ class StateFile:
         sandbox, accounts = self._sandbox, self._sandbox.accounts
         structure = self._converter.structure
         new_accounts = list(accounts.values())
+        refunded: set[str | None] = set()
         accounts.clear()
         rows = self._db.execute("SELECT * FROM records ORDER BY kind = 'settings', kind, account, n").fetchall()
         for kind, name, _, record in rows:
@@ -144,8 +145,10 @@ class StateFile:
                 account, entry = accounts.by_name(name), structure(value, LedgerEntry)
                 account.ledger.append(entry)
                 account.balance = entry.balance
+                refunded |= {entry.task_id} if entry.kind == "refund" else set()
             elif kind == "task":
-                sandbox.add_task(structure(value, SandboxTask))
+                task = structure(value, SandboxTask)
+                sandbox.add_task(task, is_refunded=task.id in refunded)
             elif kind == "asset":
                 asset = structure(value, Asset)
                 sandbox.assets.by_id[asset.id] = asset
@@ -154,7 +157,6 @@ class StateFile:
         if rows:
             settings = structure(value, Settings)
             entries = [entry for account in accounts.values() for entry in account.ledger]
-            sandbox.refunds.remove({entry.task_id for entry in entries if entry.kind == "refund"})
             sandbox.assets.signer.secret = bytes.fromhex(settings.link_secret)
             sandbox.models.clear()
             sandbox.models.update((entry.code, entry) for entry in settings.models)

@@ -26,7 +26,7 @@ from vidgen_async.sandbox.responses import Answer, Refusal
 from vidgen_async.sandbox.routes import Call
 from vidgen_async.sandbox.state import SandboxState
 from vidgen_async.sandbox.tasks import DEFAULT_REASON
-from vidgen_async.sandbox.web.fault_input import FORMS, plan, planned_as_json
+from vidgen_async.sandbox.web.fault_input import available_faults, plan, planned_as_json
 from vidgen_async.sandbox.web.pages import Pages
 from vidgen_async.sandbox.web.request_view import Count, RequestsQuery, detail_of, list_requests
 from vidgen_async.sandbox.web.state_view import account_view, counts_of, create_view, ledger_view, state_of
@@ -120,8 +120,7 @@ class _Control:
         raise Refusal(404, "NOT_FOUND", f"there is no request {show(call.names['n'])}, or none any more")
 
     def show_faults(self, _: Call) -> Answer:
-        available = [form.as_json() for form in FORMS.values()]
-        return Answer.json(200, {**self._planned(), "ops": list(OPS), "available": available})
+        return Answer.json(200, {**self._planned(), "ops": list(OPS), "available": available_faults()})
 
     def plan_fault(self, call: Call) -> Answer:
         return Answer.json(201, planned_as_json(plan(self.sandbox.faults, read_body(call.body))))
