@@ -164,7 +164,7 @@ class Fault:
         """Send the real answer without ``id`` and ``task_id``."""
 
         def without(body: dict[str, Any]) -> dict[str, Any]:
-            return {name: value for name, value in body.items() if name not in ("id", "task_id")}
+            return {name: body[name] for name in body if name not in ("id", "task_id")}
 
         return cls.edit(without, made=made, name="without id")
 
@@ -213,9 +213,8 @@ class Fault:
 def made_up_answer(op: str) -> Answer:
     """Return the answer that a fault changes when the request is not handled: its id belongs to nothing."""
     if op == "videos.create":
-        return Answer.json(
-            202, {"id": (made_up := f"task_{secrets.token_hex(12)}"), "task_id": made_up, "status": "queued"}
-        )
+        made_up = f"task_{secrets.token_hex(12)}"
+        return Answer.json(202, {"id": made_up, "task_id": made_up, "status": "queued"})
     return Answer.json(200, {"id": f"asset_{secrets.token_hex(12)}"})
 
 
@@ -224,9 +223,8 @@ def _answer(code: int, body: object) -> Answer:
         return Answer.error(code, f"SANDBOX_{code}", f"the sandbox answers {code} because of a planned fault")
     if isinstance(body, bytes | str):
         data = body if isinstance(body, bytes) else body.encode("utf-8", "surrogatepass")
-        return Answer(
-            code, data, {"Content-Type": JSON_TYPE if data[:1] in (b"{", b"[") else "text/plain; charset=utf-8"}
-        )
+        media_type = JSON_TYPE if data[:1] in (b"{", b"[") else "text/plain; charset=utf-8"
+        return Answer(code, data, {"Content-Type": media_type})
     return Answer.json(code, body)
 
 
@@ -253,9 +251,7 @@ class FaultPlan:
         if op not in OPS:
             raise ValueError(f"there is no operation {op!r}; there are: {', '.join(OPS)}")
         if (times is not None and times < 1) or after < 0:
-            raise ValueError(
-                f"times must be 1 or more, or None, and after must be 0 or more, not {times!r} and {after!r}"
-            )
+            raise ValueError(f"times must be 1 or more or None, and after 0 or more, not {times!r} and {after!r}")
         self.planned.append(planned := PlannedFault(op, fault, times, after))
         return planned
 
@@ -265,11 +261,7 @@ class FaultPlan:
 
     def remove(self, fault_id: str) -> None:
         """Remove one fault; KeyError if it is not planned."""
-        for plan in self.planned:
-            if plan.id == fault_id:
-                self.planned.remove(plan)
-                return
-        raise KeyError(fault_id)
+        self.planned.remove({plan.id: plan for plan in self.planned}[fault_id])
 
     def take(self, op: str) -> Fault | None:
         """Return the fault for a request that has just arrived, and count it."""

@@ -140,7 +140,7 @@ class StateFile:
         for kind, name, _, record in rows:
             value = json.loads(record)
             if kind == "account":
-                accounts.add_missing([Account(*structure(value, tuple[str, str]))])
+                accounts.put(Account(*structure(value, tuple[str, str])))
             elif kind == "entry":
                 account, entry = accounts.by_name(name), structure(value, LedgerEntry)
                 account.ledger.append(entry)
@@ -162,7 +162,9 @@ class StateFile:
             sandbox.models.update((entry.code, entry) for entry in settings.models)
             sandbox.clock.start_at(max([settings.time(), *(entry.at for entry in entries)]))
             self._stored = {**dict(self._lists()), SETTINGS: [settings]}
-        accounts.add_missing(new_accounts)
+        for account in new_accounts:
+            if account.name not in accounts.names:
+                accounts.put(account)
 
     @contextmanager
     def _state_errors(self) -> Iterator[None]:

@@ -61,7 +61,8 @@ async def send(request: web.BaseRequest, answer: Answer, fault: Fault) -> web.St
         return await _write(request, fault.raw)
     if fault.cuts is None and fault.rate is None and "content-length" not in map(str.lower, answer.headers):
         return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
-    return await _write(request, _head(answer), _cut(answer.body, fault.cuts), fault.rate)
+    end = int(len(answer.body) * fault.cuts) if isinstance(fault.cuts, float) else fault.cuts
+    return await _write(request, _head(answer), answer.body[:end], fault.rate)
 
 
 def _head(answer: Answer) -> bytes:
@@ -74,28 +75,15 @@ def _head(answer: Answer) -> bytes:
     return f"HTTP/1.1 {answer.status} {reason}\r\n{''.join(lines)}\r\n".encode("latin-1", "replace")
 
 
-def _cut(body: bytes, cuts: float | None) -> bytes:
-    if cuts is None:
-        return body
-    return body[: cuts if isinstance(cuts, int) else int(len(body) * cuts)]
-
-
 async def _write(request: web.BaseRequest, head: bytes, body: bytes = b"", rate: float | None = None) -> web.Response:
+    """Send the body at once, or at a ``rate`` one piece per tick, or single bytes at longer intervals."""
     transport = request.transport
+    size = max(1, int(rate * TICK)) if rate else len(body) + 1
     if transport is not None:
         transport.write(head)
-        if rate is None:
-            transport.write(body)
-        else:
-            await _drip(transport, body, rate)
+        for at in range(0, len(body), size):
+            if transport.is_closing():
+                break
+            transport.write(body[at : at + size])
+            await asyncio.sleep(size / rate if rate else 0)
     return close_connection(request)
-
-
-async def _drip(transport: asyncio.Transport, body: bytes, rate: float) -> None:
-    """Send one piece per tick, or single bytes at longer intervals."""
-    size = max(1, int(rate * TICK))
-    for at in range(0, len(body), size):
-        if transport.is_closing():
-            return
-        transport.write(body[at : at + size])
-        await asyncio.sleep(size / rate)

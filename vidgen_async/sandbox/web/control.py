@@ -113,11 +113,10 @@ class _Control:
         return Answer.json(200, list_requests(self.sandbox, structure(_query(call), RequestsQuery)))
 
     def show_request(self, call: Call) -> Answer:
-        """Return one request with its body."""
-        for request in self.sandbox.requests:
-            if str(request.n) == call.names["n"]:
-                return Answer.json(200, detail_of(self.sandbox, request))
-        raise Refusal(404, "NOT_FOUND", f"there is no request {show(call.names['n'])}, or none any more")
+        found = next((each for each in self.sandbox.requests if str(each.n) == call.names["n"]), None)
+        if found is None:
+            raise Refusal(404, "NOT_FOUND", f"there is no request {show(call.names['n'])}, or none any more")
+        return Answer.json(200, detail_of(self.sandbox, found))
 
     def show_faults(self, _: Call) -> Answer:
         return Answer.json(200, {**self._planned(), "ops": list(OPS), "available": available_faults()})
@@ -149,12 +148,9 @@ class _Control:
 
     def add_account(self, call: Call) -> Answer:
         fields = read_body(call.body)
-        name, api_key = (
-            value if isinstance(value := fields.get(field), str) else None for field in ("name", "api_key")
-        )
-        checked = structure(fields, NewAccount, self.sandbox.accounts.problems(name, api_key))
-        balance = checked.get("balance", DEFAULT_BALANCE)
-        account = self.sandbox.add_account(name=name, api_key=api_key, balance=balance)
+        texts = {name: fields[name] for name in ("name", "api_key") if isinstance(fields.get(name), str)}
+        checked = structure(fields, NewAccount, self.sandbox.accounts.problems(**texts))
+        account = self.sandbox.add_account(**texts, balance=checked.get("balance", DEFAULT_BALANCE))
         return Answer.json(201, account_view(account))
 
     def set_balance(self, call: Call) -> Answer:
