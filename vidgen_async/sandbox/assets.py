@@ -42,19 +42,14 @@ class Asset:
 
 @frozen
 class DecodedImage:
-    """An image that Pillow could decode completely."""
-
     content: bytes = field(repr=False)
     mime: str
     suffix: str
 
 
 def decode_image(text: str) -> DecodedImage:
-    """Return the image in a data URI or in plain Base64. Its format is detected from the content, not from the URI.
-
-    Base64 is the standard one with padding (RFC 4648, section 4); white space in it is ignored. An image of more than
-    50 megapixels is refused before it is decoded, even if its file is small.
-    """
+    """Return the image in a data URI or in plain Base64 (RFC 4648, section 4, with padding, and white space ignored).
+    Its format is that of its content. A large image is refused before it is decoded, even if its file is small."""
     text = text.strip()
     head, comma, payload = text.partition(",") if text[:5].lower() == "data:" else (";base64", ",", text)
     if not comma:
@@ -132,8 +127,7 @@ class AssetStore:
         return asset
 
     def is_own_url(self, url: str, host: str | None) -> bool:
-        """Return whether ``url`` is the full URL of an asset of this service, for the client of a request with this
-        Host. Scheme and host are case-insensitive; the scheme may be that of a proxy."""
+        """Return whether it is the full URL of an asset for a client with this Host; a proxy may change the scheme."""
         found = re.match(r"https?://([^/?#]*)([^?#]*)", url, re.IGNORECASE)
         return bool(
             found and found[1].lower() in self.addresses.own_hosts(host) and pattern(ASSET_PATH).fullmatch(found[2])

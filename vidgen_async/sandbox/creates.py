@@ -2,13 +2,14 @@
 
 import math
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 from attrs import evolve, frozen
 
 from vidgen_async.sandbox.catalog import CatalogEntry
-from vidgen_async.sandbox.create_validation import CreateRequest, read_fields, read_request, resolve_aliases
+from vidgen_async.sandbox.create_validation import count, read_fields, read_request, resolve_aliases
 from vidgen_async.sandbox.input_rules import NOT_JSON, InvalidInputError
 from vidgen_async.sandbox.ledger import Account
 from vidgen_async.sandbox.media import Film, drawable, size_of
@@ -112,18 +113,19 @@ class CreateHandler:
             raise Refusal(503, "MODEL_UNAVAILABLE", f"the model {code} is {why}")
         return entry
 
-    def _film(self, entry: CatalogEntry, request: CreateRequest) -> Film:
-        width, height = size_of(request.resolution, request.ratio)
-        notes = [entry.code, request.resolution, request.ratio, f"{request.seconds} s"]
-        notes += [f"{n} {kind}" for kind, n in (("audio", request.audios), ("video", request.videos)) if n]
-        return Film(request.prompt, request.seconds, width, height, tuple(self._pictures(request)), tuple(notes))
+    def _film(self, entry: CatalogEntry, request: Mapping[str, Any]) -> Film:
+        resolution, ratio, seconds = request["resolution"], request["ratio"], int(request["duration"])
+        notes = [entry.code, resolution, ratio, f"{seconds} s"]
+        notes += [f"{n} {kind}" for kind in ("audio", "video") if (n := count(request, kind))]
+        pictures = tuple(self._pictures(request))
+        return Film(request["prompt"], seconds, *size_of(resolution, ratio), pictures, tuple(notes))
 
-    def _pictures(self, request: CreateRequest) -> Iterator[str]:
+    def _pictures(self, request: Mapping[str, Any]) -> Iterator[str]:
         """Return the names of own assets by id or URL, and of images on other hosts, which are never fetched."""
         assets = self.sandbox.assets
-        for image_id in request.image_ids:
+        for image_id in request.get("image_ids", ()):
             yield assets.owned(self.account, image_id, self.now).name
-        for url in request.image_urls:
+        for url in (*request.get("image_urls", ()), *(each["url"] for each in request.get("reference_images", ()))):
             if assets.is_own_url(url, self.host):
                 yield assets.by_url(self.account, url, self.now).name
             else:

@@ -71,12 +71,8 @@ def array_of(item: Rule) -> Rule:
 
 
 def parse_json(raw: bytes | str) -> Any:
-    """Return the value of JSON.
-
-    Raises:
-        ValueError: It is not JSON by RFC 8259 (without NaN and Infinity), has a number beyond the range of a float, or
-            is nested too deep.
-    """
+    """Return the value of JSON; a ValueError for NaN, Infinity, numbers beyond those of a float, and what is nested too
+    deep."""
     try:
         value = json.loads(raw, parse_constant=_parse_float, parse_float=_parse_float)
     except RecursionError:
@@ -111,11 +107,7 @@ def read_body(raw: bytes) -> dict[str, Any]:
 
 
 def structure(fields: Mapping[str, Any], kind: type[T], problems: Iterable[str] = ()) -> T:
-    """Return the fields as a ``kind``, which is a TypedDict.
-
-    Raises:
-        InvalidInputError: Fields are missing, unknown or not allowed, or there are other ``problems``.
-    """
+    """Return the fields as a ``kind``, which is a TypedDict; an InvalidInputError if there are problems."""
     try:
         structured, found = _CONVERTER.structure(fields, kind), [*problems]
     except BaseValidationError as error:

@@ -58,7 +58,6 @@ class Accounts(dict[str, Account]):
     """The accounts by API key, in the order of their creation. Names and API keys are unique."""
 
     def open(self, name: str | None, api_key: str | None, balance: int, now: float) -> Account:
-        """Add and return an account with an opening entry. A ValueError lists every problem."""
         name = self._free_name() if name is None else name
         account = Account(name, f"sandbox-key-{secrets.token_hex(16)}" if api_key is None else api_key)
         self.put(account)
@@ -84,7 +83,6 @@ class Accounts(dict[str, Account]):
         return found
 
     def by_header(self, authorization: str) -> Account | None:
-        """Return the account whose key is in the value of an Authorization header."""
         match = re.fullmatch(r"Bearer +(\S+)", authorization, re.IGNORECASE)
         return self.get(match[1]) if match else None
 

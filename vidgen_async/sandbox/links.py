@@ -66,10 +66,8 @@ class PublicAddresses:
         self.public_links_url = _check_origin("public_links_url", self.public_links_url)
 
     def for_host(self, host: str | None) -> Addresses:
-        """Return the addresses for the client of a request with this Host; None if there is no request.
-
-        Without a configured one, the links have the name of the service and the port at which the sandbox listens.
-        """
+        """Return the addresses for a client that sent this Host. By default the links have the name of the service and
+        the port at which the sandbox listens."""
         service = self.public_url or (f"http://{host}" if name_in(host) else self.listening.service)
         found, port = _ORIGIN.fullmatch(service), self.listening.links.rpartition(":")[2]
         beside = f"http://{found['name']}:{port}" if found else self.listening.links

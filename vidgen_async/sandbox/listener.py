@@ -44,12 +44,10 @@ class Origin:
 
     @property
     def url(self) -> str:
-        """A URL that works on this machine."""
         host = LOOPBACK.get(self.host, self.host)
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     async def open(self) -> None:
-        """Start listening. If the address is in use, nothing stays open."""
         self._connections = web.Server(self._run, access_log=None)
         self._placeholder = self._bind()
         self.port = self._placeholder.getsockname()[1]
@@ -57,7 +55,6 @@ class Origin:
         await self.accept()
 
     async def accept(self) -> None:
-        """Start listening, also after :meth:`refuse`."""
         if self._placeholder is not None:
             loop = asyncio.get_running_loop()
             self._listener = await loop.create_server(self._connections, sock=self._placeholder, backlog=BACKLOG)
@@ -71,7 +68,6 @@ class Origin:
         await asyncio.sleep(0)
 
     async def aclose(self) -> None:
-        """Stop listening, cancel every handler, and close every connection."""
         _open.discard(self)
         await self._stop_listening()
         if self._placeholder is not None:

@@ -58,7 +58,6 @@ class Film:
     notes: tuple[str, ...] = ()
 
     def digest(self) -> str:
-        """Return 64 hexadecimal digits that other films do not have."""
         return hashlib.sha256(repr(self).encode("utf-8", "backslashreplace")).hexdigest()
 
 
@@ -81,15 +80,11 @@ def drawable(text: str) -> str:
 
 
 class RenderingStopped(Exception):  # noqa: N818 - not an error: the sandbox was closed
-    """The rendering was stopped before its end."""
+    """``is_stopped()``, which is called before each frame, was true."""
 
 
 def render(film: Film, is_stopped: Callable[[], bool]) -> bytes:
-    """Return the film as an H.264 MP4 for any player, with its index before its data.
-
-    Raises:
-        RenderingStopped: ``is_stopped()``, which is called before each frame, was true.
-    """
+    """Return the film as an H.264 MP4 for any player, with its index before its data."""
     import av  # noqa: PLC0415 - an extra
 
     file = io.BytesIO()
@@ -102,7 +97,6 @@ def render(film: Film, is_stopped: Callable[[], bool]) -> bytes:
 def encode(
     film: Film, container: "av.container.OutputContainer", is_stopped: Callable[[], bool], **options: str
 ) -> None:
-    """Write the film to an open file."""
     stream = container.add_stream("libx264", rate=FPS, options=options)
     stream.width, stream.height, stream.pix_fmt = film.width, film.height, "yuv420p"
     stream.codec_context.thread_count = 1
@@ -154,16 +148,14 @@ def _write(draw: ImageDraw.ImageDraw, film: Film, text: str, middle: float, shar
 
 
 def placeholder(film: Film) -> bytes:
-    """Return the small video whose aspect ratio is closest to that of the film (``python -m
-    tests.sandbox.make_placeholders`` makes them). Its comment is the digest of the film, so that different films have
-    different bytes, as when rendered."""
+    """Return the small video whose aspect ratio is closest (``python -m tests.sandbox.make_placeholders`` makes them).
+    Its comment is the digest of the film: different films have different bytes, as when rendered."""
     shape = film.width / film.height
     ratio = min(RATIOS, key=lambda name: abs(math.log(shape * RATIOS[name][1] / RATIOS[name][0])))
     return _read(ratio).replace(COMMENT, film.digest().encode())
 
 
 def file_name(ratio: str) -> str:
-    """Return the name of the file of an aspect ratio."""
     return f"{ratio.replace(':', 'x')}.mp4"
 
 
@@ -188,7 +180,6 @@ class RenderCache:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
 
     async def video(self, film: Film) -> bytes:
-        """Return the film as an MP4."""
         if film in self._videos:
             self._videos[film] = self._videos.pop(film)  # the last one is the latest
             return self._videos[film]
@@ -197,7 +188,6 @@ class RenderCache:
         return await asyncio.shield(self._renderings[film])
 
     async def aclose(self) -> None:
-        """Stop rendering at the next frame, and wait for the threads."""
         self._stop.set()
         for rendering in self._renderings.values():
             rendering.cancel()

@@ -34,8 +34,6 @@ BODY_LIMITS = {"files.create": 64 << 20}
 
 @define(kw_only=True)
 class RequestDispatcher:
-    """Answers the requests at both origins."""
-
     sandbox: SandboxState
     pages: Pages
     #: The address at which the sandbox listens, as it was given.
@@ -113,7 +111,6 @@ class RequestDispatcher:
         return answer
 
     def _take_fault(self, request: web.BaseRequest, received: ReceivedRequest) -> Fault:
-        """Return the fault of a request, and log its name."""
         fault = DROPPED if request.protocol in self._poisoned else self.sandbox.faults.take(received.op)
         self._poisoned.discard(request.protocol)
         if fault is None:

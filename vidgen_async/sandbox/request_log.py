@@ -91,7 +91,6 @@ class RequestLog:
     _received: int = 0
 
     def add(self, request: ReceivedRequest) -> None:
-        """Add a request whose head has arrived, with a record of its create if it is one."""
         if len(self.requests) >= 2 * LOGGED_REQUESTS:
             del self.requests[:LOGGED_REQUESTS]
         self._received += 1

@@ -70,6 +70,5 @@ def pattern(shape: str) -> re.Pattern[str]:
 
 
 def find_route(origin: OriginName, method: str, path: str) -> Route:
-    """Return the route of a path as received, without its query."""
     methods, names = find(PATHS[origin], path) or ({}, {})
     return Route(methods[method], names) if method in methods else Route("unknown", {}, tuple(methods))

@@ -168,7 +168,6 @@ class StateFile:
 
     @contextmanager
     def _state_errors(self) -> Iterator[None]:
-        """Raise what fails as a StateError that names the file."""
         try:
             yield
         except (OSError, sqlite3.Error) as error:

@@ -16,12 +16,7 @@ TICK = 0.02
 
 
 async def read_body(request: web.BaseRequest, limit: int) -> bytes:
-    """Return the whole body.
-
-    Raises:
-        Refusal: 413, as soon as the body is known to have more than ``limit`` bytes, or 400 if the connection was
-            closed before its end.
-    """
+    """Return the whole body; a Refusal (413) as soon as it is known to have more than ``limit`` bytes."""
     too_large = Refusal(413, "BODY_TOO_LARGE", f"the body must be at most {limit} bytes")
     incomplete = Refusal(400, "BODY_INCOMPLETE", "the connection was closed before the end of the body")
     if request.transport is None:

@@ -63,7 +63,6 @@ def openapi_document(base_url: str) -> dict[str, Any]:
 
 @cache
 def _files() -> dict[str, bytes]:
-    """Return the contents of the console's files, which are read on the first request."""
     directory = files("vidgen_async.sandbox.web").joinpath("static").iterdir()
     return {file.name: file.read_bytes() for file in directory if PurePath(file.name).suffix in _TYPES}
 

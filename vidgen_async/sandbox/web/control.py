@@ -193,7 +193,6 @@ class _Control:
 
 
 def _query(call: Call) -> dict[str, str]:
-    """Return the fields of the query; of a repeated field the last value."""
     return {name: values[-1] for name, values in parse_qs(call.query, keep_blank_values=True).items()}
 
 

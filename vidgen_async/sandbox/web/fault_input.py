@@ -42,8 +42,7 @@ class FaultRequest(TypedDict):
 
 
 def available_faults() -> list[dict[str, Any]]:
-    """Return what an input form needs: the arguments of each fault with their types, and their defaults unless they are
-    required."""
+    """Return what an input form needs."""
     return [
         {
             "name": name,
@@ -79,11 +78,7 @@ def _request_type(name: str) -> Any:
 
 
 def plan(faults: FaultPlan, fields: Mapping[str, Any]) -> PlannedFault:
-    """Plan the fault of a request ``{"op", "fault", "times", "after", "args"}``.
-
-    Raises:
-        InvalidInputError: The message names every problem.
-    """
+    """Plan the fault of a request ``{"op", "fault", "times", "after", "args"}``."""
     name = fields.get("fault")
     kind: Any = _request_type(name) if isinstance(name, str) and name in NAMES else FaultRequest
     request = structure({"args": {}, **fields}, kind)
@@ -135,5 +130,4 @@ def _as_json(default: object) -> object:
 
 
 def _plain(text: str) -> str:
-    """Return a docstring as one line without its markup."""
     return re.sub(r":\w+:`([^`]*)`|``([^`]*)``", r"\1\2", " ".join(text.split()))

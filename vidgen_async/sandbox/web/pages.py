@@ -28,7 +28,6 @@ HEADERS = {
 
 
 async def answer_page(pages: Pages, methods: Mapping[str, Page], method: str, call: Call) -> Answer:
-    """Return the answer of one of the pages of a path, which has these methods; a Refusal if there is none."""
     if not methods:
         paths = [f"{', '.join(methods)} {path}" for path, methods in pages.items()]
         raise Refusal(404, "NOT_FOUND", f"there is no such path; the paths are: {'; '.join(paths)}")
@@ -41,10 +40,7 @@ async def answer_page(pages: Pages, methods: Mapping[str, Page], method: str, ca
 
 
 def check_access(method: str, headers: Mapping[str, str], host: str, public_url: str | None) -> None:
-    """Raise a Refusal if a request for a page may come from another site. ``host`` is the sandbox's own.
-
-    It needs the head of the request only.
-    """
+    """Raise a Refusal if a request for a page may come from another site. ``host`` is the sandbox's own."""
     name = headers.get("Host", "")
     names = (host.lower(), urlsplit(public_url or "").hostname or "")
     if not _is_ours(name_in(name) or "", names):

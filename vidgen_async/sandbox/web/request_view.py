@@ -54,7 +54,6 @@ class RequestsQuery(TypedDict, total=False):
 
 
 def list_requests(sandbox: SandboxState, query: RequestsQuery) -> dict[str, Any]:
-    """Return the requests, the newest last, and whether there are older ones."""
     limit = int(query["limit"]) if "limit" in query else None
     found = (request for request in reversed(sandbox.requests) if _matches(sandbox, query, request))
     newest = list(islice(found, limit))
@@ -81,7 +80,6 @@ def _text(request: ReceivedRequest) -> str:
 
 
 def detail_of(sandbox: SandboxState, request: ReceivedRequest) -> dict[str, Any]:
-    """Return a request with its body as text, without secrets, and cut off if it is long."""
     create = request.create
     return _view(sandbox, request) | {
         "body": _without_secrets(sandbox, request.body.decode("utf-8", "replace")),

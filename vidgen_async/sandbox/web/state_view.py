@@ -16,10 +16,7 @@ T = TypeVar("T")
 
 
 def state_of(sandbox: SandboxState, limit: int, addresses: Addresses) -> dict[str, Any]:
-    """Return everything; of long lists the newest ``limit`` members, with the number of all of them in ``counts``.
-
-    ``addresses`` are those of the client. Times are seconds since 1970 on the sandbox's clock.
-    """
+    """Return everything; of long lists the newest ``limit`` members. ``addresses`` are those of the client."""
     sandbox.settle()
     now = sandbox.clock.now()
     return {
@@ -65,10 +62,7 @@ def account_view(account: Account) -> dict[str, Any]:
 def ledger_view(
     sandbox: SandboxState, *, account: Account | None = None, limit: int | None = None
 ) -> Sequence[dict[str, Any]]:
-    """Return the ledger of one account, or of all in the order of their times.
-
-    The entries of one account keep their order, although a refund may be booked after its time.
-    """
+    """Return the ledgers in order of time; those of one account in its order: a refund may be booked after its time."""
     sandbox.settle()
     accounts = [account] if account else list(sandbox.accounts.values())
     ledgers = [[{"account": each.name, **asdict(entry)} for entry in newest(each.ledger, limit)] for each in accounts]
