@@ -142,7 +142,7 @@ def _describe(error: BaseException, kind: Any) -> str:
 
 
 def _has_rule(kind: Any) -> bool:
-    return get_origin(kind) is Annotated and isinstance(get_args(kind)[1], Rule)
+    return get_origin(kind) is Annotated
 
 
 def _check_and_structure(value: Any, kind: Any) -> Any:

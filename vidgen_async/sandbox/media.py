@@ -168,9 +168,8 @@ class RenderCache:
     """Owns the threads. A film that several callers request is rendered once and cached; one that was removed from the
     cache is rendered again to the same bytes. A caller that is cancelled does not stop the rendering."""
 
-    def __init__(self, size: int = CACHE_SIZE) -> None:
+    def __init__(self) -> None:
         self.rendered = 0
-        self._size = size
         self._videos: dict[Film, bytes] = {}
         self._renderings: dict[Film, asyncio.Task[bytes]] = {}
         self._stop = threading.Event()
@@ -201,7 +200,7 @@ class RenderCache:
             del self._renderings[film]
         self.rendered += 1
         self._videos[film] = video
-        while len(self._videos) > 1 and sum(map(len, self._videos.values())) > self._size:
+        while len(self._videos) > 1 and sum(map(len, self._videos.values())) > CACHE_SIZE:
             del self._videos[next(iter(self._videos))]
         return video
 

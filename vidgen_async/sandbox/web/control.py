@@ -26,17 +26,16 @@ from vidgen_async.sandbox.responses import Answer, Refusal
 from vidgen_async.sandbox.routes import Call
 from vidgen_async.sandbox.state import SandboxState
 from vidgen_async.sandbox.tasks import DEFAULT_REASON
+from vidgen_async.sandbox.web import views
 from vidgen_async.sandbox.web.fault_input import available_faults, plan, planned_as_json
 from vidgen_async.sandbox.web.pages import Pages
-from vidgen_async.sandbox.web.request_view import Count, RequestsQuery, detail_of, list_requests
-from vidgen_async.sandbox.web.state_view import account_view, counts_of, create_view, ledger_view, state_of
 
 DEFAULT_LIMIT = 200
 Balance = Annotated[int, whole_number(0, 1_000_000_000_000)]
 
 
 class StateQuery(TypedDict, total=False):
-    limit: Count
+    limit: views.Count
 
 
 class LedgerQuery(TypedDict, total=False):
@@ -96,7 +95,7 @@ class _Control:
     def show_state(self, call: Call) -> Answer:
         query = structure(_query(call), StateQuery)
         addresses = self.sandbox.addresses_for(call.host)
-        return Answer.json(200, state_of(self.sandbox, int(query.get("limit", DEFAULT_LIMIT)), addresses))
+        return Answer.json(200, views.state_of(self.sandbox, int(query.get("limit", DEFAULT_LIMIT)), addresses))
 
     def show_ledger(self, call: Call) -> Answer:
         query = structure(_query(call), LedgerQuery)
@@ -104,19 +103,19 @@ class _Control:
             account = self.sandbox.account(query["account"]) if "account" in query else None
         except LookupError as error:
             raise InvalidInputError(f"account: {error.args[0]}") from None
-        return Answer.json(200, {"ledger": ledger_view(self.sandbox, account=account)})
+        return Answer.json(200, {"ledger": views.ledger_view(self.sandbox, account=account)})
 
     def show_creates(self, _: Call) -> Answer:
-        return Answer.json(200, {"creates": [create_view(create) for create in self.sandbox.creates]})
+        return Answer.json(200, {"creates": [views.create_view(create) for create in self.sandbox.creates]})
 
     def show_requests(self, call: Call) -> Answer:
-        return Answer.json(200, list_requests(self.sandbox, structure(_query(call), RequestsQuery)))
+        return Answer.json(200, views.list_requests(self.sandbox, structure(_query(call), views.RequestsQuery)))
 
     def show_request(self, call: Call) -> Answer:
         found = next((each for each in self.sandbox.requests if str(each.n) == call.names["n"]), None)
         if found is None:
             raise Refusal(404, "NOT_FOUND", f"there is no request {show(call.names['n'])}, or none any more")
-        return Answer.json(200, detail_of(self.sandbox, found))
+        return Answer.json(200, views.detail_of(self.sandbox, found))
 
     def show_faults(self, _: Call) -> Answer:
         return Answer.json(200, {**self._planned(), "ops": list(OPS), "available": available_faults()})
@@ -144,14 +143,16 @@ class _Control:
 
     def show_accounts(self, _: Call) -> Answer:
         self.sandbox.settle()
-        return Answer.json(200, {"accounts": [account_view(account) for account in self.sandbox.accounts.values()]})
+        return Answer.json(
+            200, {"accounts": [views.account_view(account) for account in self.sandbox.accounts.values()]}
+        )
 
     def add_account(self, call: Call) -> Answer:
         fields = read_body(call.body)
         texts = {name: fields[name] for name in ("name", "api_key") if isinstance(fields.get(name), str)}
         checked = structure(fields, NewAccount, self.sandbox.accounts.problems(**texts))
         account = self.sandbox.add_account(**texts, balance=checked.get("balance", DEFAULT_BALANCE))
-        return Answer.json(201, account_view(account))
+        return Answer.json(201, views.account_view(account))
 
     def set_balance(self, call: Call) -> Answer:
         try:
@@ -159,7 +160,7 @@ class _Control:
         except LookupError as error:
             raise Refusal(404, "NOT_FOUND", error.args[0]) from None
         self.sandbox.set_balance(account, structure(read_body(call.body), BalanceChange)["balance"])
-        return Answer.json(200, account_view(account))
+        return Answer.json(200, views.account_view(account))
 
     def change_model(self, call: Call) -> Answer:
         code = call.names["code"]
@@ -186,7 +187,7 @@ class _Control:
     def reset(self, call: Call) -> Answer:
         structure(read_body(call.body), NoFields)
         self.sandbox.reset()
-        return Answer.json(200, {"counts": counts_of(self.sandbox)})
+        return Answer.json(200, {"counts": views.counts_of(self.sandbox)})
 
     def _planned(self) -> dict[str, Any]:
         return {"planned": [planned_as_json(planned) for planned in self.sandbox.faults.planned]}
