@@ -443,7 +443,7 @@ async def test_every_problem_of_a_model_is_reported(service, control):
 
     assert reply.status == 400
     for problem in (
-        '"code", "max": there is no such field; there are: name, durations, resolutions, enabled',
+        '"code", "max": there is no such field; there are: name, enabled, maintenance, durations',
         "durations: must be an array, not empty, each item a whole number of 1 to 600, not []",
         'resolutions[0]: must be auto or 100p to 2199p, not "9p"',
         "enabled: must be true or false, not 1",

@@ -11,12 +11,6 @@ from vidgen_async.sandbox.input_rules import array_of, one_of, string, structure
 #: How the content endpoint returns a model's videos (4.6).
 Delivery = Literal["ranges", "no ranges", "signed link"]
 
-SECONDS = whole_number(1, 600)
-#: The number is the shorter side of the rendered video.
-RESOLUTION = string(r"auto|(?:[1-9]\d{2}|1\d{3}|2[01]\d{2})p", "auto or 100p to 2199p")
-Limit = Annotated[int, whole_number(0, 1000)]
-Points = Annotated[int, whole_number(0, 1_000_000_000)]
-
 
 @frozen(kw_only=True)
 class CatalogEntry:
@@ -27,18 +21,18 @@ class CatalogEntry:
     """
 
     code: str
-    name: Annotated[str, string(r".{1,200}", "a string of 1 to 200 characters")]
-    durations: Annotated[tuple[Annotated[int, SECONDS], ...], array_of(SECONDS)]
-    resolutions: Annotated[tuple[Annotated[str, RESOLUTION], ...], array_of(RESOLUTION)] = ("720p",)
+    name: str
+    durations: tuple[int, ...]
+    resolutions: tuple[str, ...] = ("720p",)
     enabled: bool = True
     maintenance: bool = False
-    max_reference_images: Limit | None = None
-    max_reference_audios: Limit | None = None
-    max_reference_videos: Limit | None = None
-    min_reference_images: Limit = 0
-    points: Points = 20
-    member_points: Points | None = None
-    delivery: Annotated[Delivery, one_of(get_args(Delivery))] = "ranges"
+    max_reference_images: int | None = None
+    max_reference_audios: int | None = None
+    max_reference_videos: int | None = None
+    min_reference_images: int = 0
+    points: int = 20
+    member_points: int | None = None
+    delivery: Delivery = "ranges"
 
     @property
     def is_usable(self) -> bool:
@@ -54,15 +48,35 @@ class CatalogEntry:
 NEVER_SENT = ("min_reference_images", "delivery")
 #: The fields of an entry by their names on the wire.
 WIRE_NAMES = {re.sub("_(.)", lambda found: found[1].upper(), each.name): each.name for each in fields(CatalogEntry)}
-# The type is made of that of an entry, which type checkers do not allow.
-_typed_dict: Any = TypedDict
-_types = {each.name: each.type for each in fields(CatalogEntry)}
-Changes = _typed_dict("Changes", {n: _types[field] for n, field in WIRE_NAMES.items() if n != "code"}, total=False)
+_SECONDS = whole_number(1, 600)
+#: The number is the shorter side of the rendered video.
+_RESOLUTION = string(r"auto|(?:[1-9]\d{2}|1\d{3}|2[01]\d{2})p", "auto or 100p to 2199p")
+_Limit = Annotated[int, whole_number(0, 1000)]
+_Points = Annotated[int, whole_number(0, 1_000_000_000)]
+Changes = TypedDict(  # noqa: UP013 - the names are those of the wire
+    "Changes",
+    {
+        "name": Annotated[str, string(r".{1,200}", "a string of 1 to 200 characters")],
+        "enabled": bool,
+        "maintenance": bool,
+        "durations": Annotated[tuple[Annotated[int, _SECONDS], ...], array_of(_SECONDS)],
+        "resolutions": Annotated[tuple[Annotated[str, _RESOLUTION], ...], array_of(_RESOLUTION)],
+        "maxReferenceImages": _Limit | None,
+        "maxReferenceAudios": _Limit | None,
+        "maxReferenceVideos": _Limit | None,
+        "minReferenceImages": _Limit,
+        "points": _Points,
+        "memberPoints": _Points | None,
+        "delivery": Annotated[Delivery, one_of(get_args(Delivery))],
+    },
+    total=False,
+)
 
 
 def changed_entry(changes: Mapping[str, Any], entry: CatalogEntry) -> CatalogEntry:
     """Return an entry with changes from outside, by the names on the wire; an InvalidInputError names every problem."""
-    return evolve(entry, **{WIRE_NAMES[name]: value for name, value in structure(changes, Changes).items()})
+    checked: Mapping[str, Any] = structure(changes, Changes)
+    return evolve(entry, **{WIRE_NAMES[name]: value for name, value in checked.items()})
 
 
 def _entry(

@@ -109,7 +109,7 @@ def plan_text(faults: FaultPlan, text: str) -> PlannedFault:
 
 
 def planned_as_json(planned: PlannedFault) -> dict[str, Any]:
-    return asdict(planned, recurse=False) | {"fault": planned.fault.name}
+    return {"id": planned.id, **asdict(planned, recurse=False), "fault": planned.fault.name}
 
 
 def _type_name(kind: Any) -> str:
