@@ -5,7 +5,6 @@ import json
 import re
 import signal
 import subprocess
-import tempfile
 import threading
 import urllib.error
 import urllib.request
@@ -17,7 +16,7 @@ from tests.signals import interrupt
 from vidgen_async.cli.commands.sandbox import describe
 from vidgen_async.cli.service_connection import sandbox_class
 from vidgen_async.sandbox import Fault, ReceivedCreate, ReceivedRequest, Sandbox, media
-from vidgen_async.sandbox.creates import CreateHandler
+from vidgen_async.sandbox.state import SandboxState
 
 FIELDS = {"model": "gen-2.0", "prompt": "a secret plan", "duration": 5}
 
@@ -66,7 +65,7 @@ async def test_an_exception_of_the_sandbox_is_in_its_500_and_in_the_line(op, log
     created = await (await session.post(f"{logged.base_url}/videos", json=FIELDS)).json()
     logged.clock.advance(60)
     monkeypatch.setattr(media, "find_renderer", lambda: fail)
-    monkeypatch.setattr(CreateHandler, "add_task", fail)
+    monkeypatch.setattr(SandboxState, "add_task", fail)
     if op == "videos.create":
         answer = await session.post(f"{logged.base_url}/videos", json=FIELDS)
     else:
@@ -156,16 +155,6 @@ def request_json(url: str, key: str = "", **body: object) -> tuple[int, dict]:
     except urllib.error.HTTPError as error:
         with error:
             return error.code, json.load(error)
-
-
-def test_a_sandbox_without_a_temporary_directory_does_not_start(here, monkeypatch, tmp_path):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
-
-    code, out, err = here("sandbox")
-
-    assert (code, out) == (2, "")
-    assert "the sandbox cannot render videos without a temporary directory: No such file or directory" in err
-    assert "set TMPDIR to a writable one" in err
 
 
 def test_text_of_a_client_cannot_control_the_terminal(served):

@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve
 
 from vidgen_async.sandbox import Sandbox, SandboxClock
-from vidgen_async.sandbox.json_codec import DEEPEST, read
+from vidgen_async.sandbox.input_rules import DEEPEST, parse_json
 
 JSON = {"Content-Type": "application/json"}
 MIB = 1 << 20
@@ -69,10 +69,10 @@ async def test_a_create_with_the_maximum_depth_is_answered_and_shown(api, root):
 
 
 def test_json_beyond_the_maximum_depth_is_refused():
-    assert read(nested(DEEPEST)) == json.loads(nested(DEEPEST))
+    assert parse_json(nested(DEEPEST)) == json.loads(nested(DEEPEST))
     for depth in (DEEPEST + 1, 100_000):
         with pytest.raises(ValueError, match="too deep"):
-            read(nested(depth))
+            parse_json(nested(depth))
 
 
 @pytest.mark.parametrize("seconds", [math.inf, math.nan, -1.0])

@@ -10,12 +10,12 @@ from attrs import fields
 
 from vidgen_async.sandbox.create_validation import CreateFields
 from vidgen_async.sandbox.media import RATIOS
-from vidgen_async.sandbox.routes import PATHS
+from vidgen_async.sandbox.routes import PATHS, PREFIX
 from vidgen_async.sandbox.tasks import Status
-from vidgen_async.sandbox.web.openapi import describe
+from vidgen_async.sandbox.web.console import openapi_document
 from vidgen_async.types.resources import ReferenceAsset, TaskStatus, VideoRequest, VideoTask
 
-DOCUMENT = describe("http://127.0.0.1:8000/openapi/v1")
+DOCUMENT = openapi_document("http://127.0.0.1:8000/openapi/v1")
 COMPONENTS = DOCUMENT["components"]
 SCHEMAS = COMPONENTS["schemas"]
 OPERATIONS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -66,7 +66,10 @@ def test_the_paths_and_methods_of_the_sandbox_are_described_and_nothing_else():
     }
 
     assert described == {
-        ("/" + "/".join(segments), method, op) for segments, ops in PATHS.items() for method, op in ops.items()
+        (path[len(PREFIX) - 1 :], method, op)
+        for path, ops in PATHS["service"].items()
+        for method, op in ops.items()
+        if path.startswith(PREFIX)
     }
 
 
@@ -113,19 +116,19 @@ def test_only_what_the_description_closes_is_closed():
 
 
 def test_each_document_is_a_new_copy():
-    changed = describe("http://one.test/openapi/v1")
+    changed = openapi_document("http://one.test/openapi/v1")
 
     changed["components"]["schemas"].clear()
     changed["paths"]["/models"]["get"].clear()
 
-    assert describe(DOCUMENT["servers"][0]["url"]) == DOCUMENT
+    assert openapi_document(DOCUMENT["servers"][0]["url"]) == DOCUMENT
 
 
 async def test_the_document_is_served_beside_the_service_without_a_key(service, api):
     reply = await api.get(service.base_url.removesuffix("/openapi/v1") + "/openapi.json", bare=True)
 
     assert (reply.status, reply.headers["content-type"]) == (200, "application/json; charset=utf-8")
-    assert reply.json == describe(service.base_url)
+    assert reply.json == openapi_document(service.base_url)
     assert reply.json["servers"] == [{"url": service.base_url}]
     assert service.requests == []
 

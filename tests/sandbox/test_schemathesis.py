@@ -13,7 +13,7 @@ from attrs import frozen
 
 from vidgen_async.sandbox import Sandbox
 from vidgen_async.sandbox.request_log import ReceivedRequest
-from vidgen_async.sandbox.web.openapi import describe
+from vidgen_async.sandbox.web.console import openapi_document
 
 pytestmark = pytest.mark.needs_dev
 
@@ -78,7 +78,7 @@ def described() -> Any:
     """Return the loaded document, which is slow to load. It is valid for every address of the service."""
     import schemathesis  # noqa: PLC0415 - of the extra dev
 
-    return schemathesis.openapi.from_dict(describe("http://service.test/openapi/v1"))
+    return schemathesis.openapi.from_dict(openapi_document("http://service.test/openapi/v1"))
 
 
 async def send(service: Sandbox, path: str, method: str, **arguments: Any) -> Any:
@@ -102,7 +102,7 @@ def test_every_answer_matches_its_description(run):
 def test_every_described_status_is_answered(run):
     listed = {
         (operation["operationId"], int(status))
-        for path in describe("http://service.test/openapi/v1")["paths"].values()
+        for path in openapi_document("http://service.test/openapi/v1")["paths"].values()
         for method, operation in path.items()
         if method != "parameters"
         for status in operation["responses"]
@@ -169,4 +169,4 @@ async def test_the_answer_when_the_state_could_not_be_stored_matches_its_descrip
         database.execute("PRAGMA max_page_count = 1000000")
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "STATE_NOT_STORED")
-    assert "503" in describe("http://service.test/openapi/v1")["paths"][path][method.lower()]["responses"]
+    assert "503" in openapi_document("http://service.test/openapi/v1")["paths"][path][method.lower()]["responses"]

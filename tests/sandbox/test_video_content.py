@@ -86,8 +86,9 @@ def test_a_video_is_h264_of_exactly_the_requested_length_and_size(size):
     assert played.seconds == pytest.approx(1, abs=0.1)
 
 
-def test_the_index_precedes_the_data_so_that_it_plays_while_it_loads():
-    video = render(make_film(), lambda: False)
+@pytest.mark.parametrize("seconds", [1, 120])
+def test_the_index_precedes_the_data_so_that_it_plays_while_it_loads(seconds):
+    video = render(make_film(seconds=seconds, width=64, height=64), lambda: False)
 
     assert video[4:8] == b"ftyp"
     assert video.index(b"moov") < video.index(b"mdat")

@@ -5,37 +5,23 @@ import io
 import re
 import secrets
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 from attrs import define, field, frozen
-from PIL import Image, UnidentifiedImageError, features
+from PIL import Image, UnidentifiedImageError
 from PIL.JpegImagePlugin import JpegImageFile
 
-from vidgen_async.sandbox.addresses import PublicAddresses
 from vidgen_async.sandbox.ledger import Account
+from vidgen_async.sandbox.links import LinkSigner, PublicAddresses
 from vidgen_async.sandbox.responses import Refusal
-from vidgen_async.sandbox.signed_links import LinkSigner
+from vidgen_async.sandbox.routes import ASSET_PATH, pattern
 
 RETENTION = 72 * 3600.0
 #: The formats that Pillow decodes itself; for some others it would start an external program.
-FORMATS = frozenset({"PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF"})
-#: How images begin that the sandbox cannot decode; WEBP and AVIF only where Pillow was built without them.
-OTHER_FORMATS = {
-    "WEBP": rb"RIFF.{4}WEBP",
-    "AVIF": rb".{4}ftyp(?:.{4}){0,16}?avi[fs]",
-    "HEIC": rb".{4}ftyp(?:.{4}){0,16}?he(?:i[cmsx]|v[cx])",
-    "HEIF": rb".{4}ftypm(?:if|sf)1",
-    "JPEG XL": rb"\xff\x0a|\0\0\0\x0cJXL ",
-    "JPEG 2000": rb"\0\0\0\x0cjP  |\xff\x4f\xff\x51",
-    "SVG": rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml.{0,400}?|<!--.{0,400}?)?<svg\b",
-    "PSD": rb"8BPS",
-    "ICO": rb"\0\0[\1\2]\0",
-}
+FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
 #: The sandbox's own limit: the description sets none.
 MOST_PIXELS = 50_000_000
-ASSET_PATH = re.compile(r"/api/reference-assets/([^/?]+)/content/([^/?]+)")
 
 
 @frozen
@@ -51,85 +37,58 @@ class Asset:
 
     @property
     def path(self) -> str:
-        return f"/api/reference-assets/{self.id}/content/{self.name}"
+        return ASSET_PATH.format(asset=self.id, name=self.name)
 
 
 @frozen
 class DecodedImage:
-    """An image that Pillow could decode completely."""
-
     content: bytes = field(repr=False)
     mime: str
     suffix: str
 
 
 def decode_image(text: str) -> DecodedImage:
-    """Return the image in a data URI or in plain Base64. Its format is detected from the content, not from the URI.
-
-    Base64 is the standard one with padding (RFC 4648, section 4); white space in it is ignored. An image of more than
-    50 megapixels is refused before it is decoded, even if its file is small.
-    """
+    """Return the image in a data URI or in plain Base64 (RFC 4648, section 4, with padding, and white space ignored).
+    Its format is that of its content. A large image is refused before it is decoded, even if its file is small."""
     text = text.strip()
     head, comma, payload = text.partition(",") if text[:5].lower() == "data:" else (";base64", ",", text)
     if not comma:
-        raise Refusal(400, "INVALID_REFERENCE_IMAGE", "image_b64 is a data URI without data")
+        raise _invalid("image_b64 is a data URI without data")
     try:
         if head.lower().endswith(";base64"):
             content = base64.b64decode("".join(unquote(payload).split()), validate=True)
         else:
             content = unquote_to_bytes(payload)
     except ValueError as error:
-        message = f"image_b64 is not valid Base64 (the standard alphabet, with padding): {error}"
-        raise Refusal(400, "INVALID_REFERENCE_IMAGE", message) from error
+        raise _invalid(f"image_b64 is not valid Base64 (the standard alphabet, with padding): {error}") from error
     if not content:
         raise Refusal(400, "EMPTY_REFERENCE_ASSET", "the uploaded content is empty; upload the original file again")
-    return _verify(content)
-
-
-def _verify(content: bytes) -> DecodedImage:
     try:
         with _open_image(content) as image:
             if image.width * image.height > MOST_PIXELS:
-                raise _too_large()
+                raise Image.DecompressionBombError
             image.load()
             kind = str(image.format)
-    except Refusal:
-        raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise _too_large() from None
+        raise _invalid(f"the image has more than {MOST_PIXELS // 1_000_000} megapixels") from None
     except UnidentifiedImageError as error:
-        raise Refusal(400, "INVALID_REFERENCE_IMAGE", _why_unidentified(content)) from error
+        why = f"the content is damaged, or no image of the formats that the sandbox can decode ({', '.join(FORMATS)})"
+        raise _invalid(f"{why}; the service may accept other formats") from error
     except Exception as error:  # Pillow's decoders raise errors of many types
-        raise Refusal(400, "INVALID_REFERENCE_IMAGE", f"the image cannot be decoded: {type(error).__name__}") from error
-    # Not that of the image: of an animated PNG it is another one.
+        raise _invalid(f"the image cannot be decoded: {type(error).__name__}") from error
+    # Not the media type of the image: of an animated PNG it is another one.
     return DecodedImage(content, Image.MIME[kind], kind.lower())
+
+
+def _invalid(why: str) -> Refusal:
+    return Refusal(400, "INVALID_REFERENCE_IMAGE", why)
 
 
 def _open_image(content: bytes) -> Image.Image:
     """A JPEG with several pictures, as cameras store them, is a JPEG; Image.open names it MPO, and warns of some."""
     if content.startswith(b"\xff\xd8\xff"):
         return JpegImageFile(io.BytesIO(content))
-    return Image.open(io.BytesIO(content), formats=_formats())
-
-
-def _why_unidentified(content: bytes) -> str:
-    for name, beginning in OTHER_FORMATS.items():
-        if name not in _formats() and re.match(beginning, content, re.DOTALL | re.IGNORECASE):
-            return f"the sandbox cannot decode {name} images; the service may accept them"
-    return "the content is not an image, or damaged, or of a kind that the sandbox does not support"
-
-
-@cache
-def _formats() -> tuple[str, ...]:
-    """Return those of the formats that this build of Pillow can decode."""
-    Image.init()
-    optional = {"WEBP", "AVIF"} & Image.OPEN.keys()
-    return tuple(FORMATS.intersection(Image.OPEN) - {name for name in optional if not features.check(name.lower())})
-
-
-def _too_large() -> Refusal:
-    message = f"the image has more than {MOST_PIXELS // 1_000_000} megapixels"
-    return Refusal(400, "INVALID_REFERENCE_IMAGE", message)
+    return Image.open(io.BytesIO(content), formats=FORMATS)
 
 
 @define
@@ -139,34 +98,20 @@ class AssetStore:
     addresses: PublicAddresses
     signer: LinkSigner
     retention: float = RETENTION
-    _assets: dict[str, Asset] = field(factory=dict)
+    by_id: dict[str, Asset] = field(factory=dict)
 
     def add(self, account: Account, image: DecodedImage, now: float) -> Asset:
         name = secrets.token_hex(12)
-        asset = Asset(
-            f"asset_{name}", account, image.content, image.mime, f"{name[:8]}.{image.suffix}", now + self.retention
-        )
-        self.put(asset)
+        file_name, expires_at = f"{name[:8]}.{image.suffix}", now + self.retention
+        asset = Asset(f"asset_{name}", account, image.content, image.mime, file_name, expires_at)
+        self.by_id[asset.id] = asset
         return asset
 
-    def put(self, asset: Asset) -> None:
-        self._assets[asset.id] = asset
-
     def __iter__(self) -> Iterator[Asset]:
-        return iter(tuple(self._assets.values()))
+        return iter(tuple(self.by_id.values()))
 
     def __len__(self) -> int:
-        return len(self._assets)
-
-    def __reversed__(self) -> Iterator[Asset]:
-        return reversed(self._assets.values())
-
-    def delete(self, asset_id: str) -> None:
-        """Delete an asset before it expires, as the service may."""
-        del self._assets[asset_id]
-
-    def clear(self) -> None:
-        self._assets.clear()
+        return len(self.by_id)
 
     def as_json(self, asset: Asset) -> dict[str, Any]:
         """Return the answer to POST /files. The url starts with ``/``: the caller puts the host in front (2.3)."""
@@ -175,32 +120,31 @@ class AssetStore:
 
     def owned(self, account: Account, asset_id: str, now: float) -> Asset:
         """Return an asset of the account that has not expired; raise the refusal of section 7 otherwise."""
-        asset = self._assets.get(asset_id)
+        asset = self.by_id.get(asset_id)
         if asset is None or asset.account is not account or now >= asset.expires_at:
-            raise Refusal(
-                400, "REFERENCE_ASSET_EXPIRED", f"asset {asset_id!r} is deleted, expired, or not owned by this account"
-            )
+            message = f"asset {asset_id!r} is deleted, expired, or not owned by this account"
+            raise Refusal(400, "REFERENCE_ASSET_EXPIRED", message)
         return asset
 
     def is_own_url(self, url: str, host: str | None) -> bool:
-        """Return whether ``url`` is the full URL of an asset of this service, for the client of a request with this
-        Host. Scheme and host are case-insensitive; the scheme may be that of a proxy."""
+        """Return whether it is the full URL of an asset for a client with this Host; a proxy may change the scheme."""
         found = re.match(r"https?://([^/?#]*)([^?#]*)", url, re.IGNORECASE)
-        return bool(found and found[1].lower() in self.addresses.own_hosts(host) and ASSET_PATH.fullmatch(found[2]))
+        return bool(
+            found and found[1].lower() in self.addresses.own_hosts(host) and pattern(ASSET_PATH).fullmatch(found[2])
+        )
 
     def by_url(self, account: Account, url: str, now: float) -> Asset:
         """Return the asset at a full URL of this service, or a path of it, which must have its complete token."""
         parts = urlsplit(url)
-        found = ASSET_PATH.fullmatch(parts.path)
+        found = pattern(ASSET_PATH).fullmatch(parts.path)
         asset = self.owned(account, found[1] if found else "", now)
         if not self._is_token_complete(asset, parts.query):
             raise Refusal(400, "REFERENCE_ASSET_EXPIRED", "the asset's URL lacks its complete token")
         return asset
 
-    def open(self, path: str, query: str, now: float) -> Asset:
-        """Return the asset at a path of the service, for any caller that has its token."""
-        found = ASSET_PATH.fullmatch(path)
-        asset = self._assets.get(found[1]) if found else None
+    def open(self, asset_id: str, path: str, query: str, now: float) -> Asset:
+        """Return the asset of this id at a path of the service, for any caller that has its token."""
+        asset = self.by_id.get(asset_id)
         if asset is None or asset.path != path or now >= asset.expires_at:
             raise Refusal(404, "NOT_FOUND", "there is no such asset")
         if not self._is_token_complete(asset, query):

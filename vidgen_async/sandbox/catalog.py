@@ -1,27 +1,15 @@
-"""The model catalog: the ten entries of the snapshot of version 2026.10.19 (section 2.1)."""
+"""The model catalog: the ten entries of the snapshot of version 2026.10.19 (section 2.1), and changes of entries."""
 
+import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypedDict, get_args
 
-from attrs import frozen
+from attrs import evolve, fields, frozen
+
+from vidgen_async.sandbox.input_rules import array_of, one_of, string, structure, whole_number
 
 #: How the content endpoint returns a model's videos (4.6).
 Delivery = Literal["ranges", "no ranges", "signed link"]
-
-#: The names of an entry's fields on the wire.
-WIRE_NAMES = {
-    "code": "code",
-    "name": "name",
-    "enabled": "enabled",
-    "maintenance": "maintenance",
-    "durations": "durations",
-    "resolutions": "resolutions",
-    "maxReferenceImages": "max_reference_images",
-    "maxReferenceAudios": "max_reference_audios",
-    "maxReferenceVideos": "max_reference_videos",
-    "points": "points",
-    "memberPoints": "member_points",
-}
 
 
 @frozen(kw_only=True)
@@ -53,27 +41,50 @@ class CatalogEntry:
 
     def as_json(self) -> dict[str, Any]:
         """Return the entry as GET /models shows it: fields without a value are absent, not null."""
-        return {name: value for name, field in WIRE_NAMES.items() if (value := getattr(self, field)) is not None}
+        shown = {name: getattr(self, field) for name, field in WIRE_NAMES.items() if field not in NEVER_SENT}
+        return {name: value for name, value in shown.items() if value is not None}
+
+
+NEVER_SENT = ("min_reference_images", "delivery")
+#: The fields of an entry by their names on the wire.
+WIRE_NAMES = {re.sub("_(.)", lambda found: found[1].upper(), each.name): each.name for each in fields(CatalogEntry)}
+_SECONDS = whole_number(1, 600)
+#: The number is the shorter side of the rendered video.
+_RESOLUTION = string(r"auto|(?:[1-9]\d{2}|1\d{3}|2[01]\d{2})p", "auto or 100p to 2199p")
+_Limit = Annotated[int, whole_number(0, 1000)]
+_Points = Annotated[int, whole_number(0, 1_000_000_000)]
+Changes = TypedDict(  # noqa: UP013 - the names are those of the wire
+    "Changes",
+    {
+        "name": Annotated[str, string(r".{1,200}", "a string of 1 to 200 characters")],
+        "enabled": bool,
+        "maintenance": bool,
+        "durations": Annotated[tuple[Annotated[int, _SECONDS], ...], array_of(_SECONDS)],
+        "resolutions": Annotated[tuple[Annotated[str, _RESOLUTION], ...], array_of(_RESOLUTION)],
+        "maxReferenceImages": _Limit | None,
+        "maxReferenceAudios": _Limit | None,
+        "maxReferenceVideos": _Limit | None,
+        "minReferenceImages": _Limit,
+        "points": _Points,
+        "memberPoints": _Points | None,
+        "delivery": Annotated[Delivery, one_of(get_args(Delivery))],
+    },
+    total=False,
+)
+
+
+def changed_entry(changes: Mapping[str, Any], entry: CatalogEntry) -> CatalogEntry:
+    """Return an entry with changes from outside, by the names on the wire; an InvalidInputError names every problem."""
+    checked: Mapping[str, Any] = structure(changes, Changes)
+    return evolve(entry, **{WIRE_NAMES[name]: value for name, value in checked.items()})
 
 
 def _entry(
-    code: str,
-    name: str,
-    durations: Iterable[int],
-    limits: tuple[int | None, int | None, int | None] = (None, None, None),
-    **more: Any,
+    code: str, name: str, durations: Iterable[int], limits: tuple[int | None, ...] = (None, None, None), **more: Any
 ) -> CatalogEntry:
     """Return an entry with its limits of reference images, audios and videos."""
-    images, audios, videos = limits
-    return CatalogEntry(
-        code=code,
-        name=name,
-        durations=tuple(durations),
-        max_reference_images=images,
-        max_reference_audios=audios,
-        max_reference_videos=videos,
-        **more,
-    )
+    more |= zip(("max_reference_images", "max_reference_audios", "max_reference_videos"), limits, strict=True)
+    return CatalogEntry(code=code, name=name, durations=tuple(durations), **more)
 
 
 _MAINTENANCE: Mapping[str, Any] = {"enabled": False, "maintenance": True}

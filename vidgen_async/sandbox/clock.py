@@ -5,20 +5,6 @@ import math
 import time
 from contextlib import suppress
 
-from attrs import frozen
-
-
-@frozen
-class Pace:
-    """The rate of time: ``base`` seconds at the monotonic time ``since``, then ``speed`` times real time."""
-
-    base: float
-    since: float
-    speed: float
-
-    def now(self) -> float:
-        return self.base + (time.monotonic() - self.since) * self.speed
-
 
 class SandboxClock:
     """The sandbox's time: real time multiplied by ``speed``, plus the seconds passed to :meth:`advance`.
@@ -29,17 +15,19 @@ class SandboxClock:
     """
 
     def __init__(self, speed: float = 1.0, *, start: float | None = None) -> None:
-        self._pace = Pace(time.time() if start is None else start, time.monotonic(), _check_speed(speed))
+        # The time at a monotonic time, and the speed since then.
+        self._pace = (time.time() if start is None else start, time.monotonic(), _check_speed(speed))
         self._changed = asyncio.Event()
 
     def now(self) -> float:
         """Return the sandbox's time in seconds since 1970."""
-        return self._pace.now()
+        base, since, speed = self._pace
+        return base + (time.monotonic() - since) * speed
 
     @property
     def speed(self) -> float:
         """Sandbox seconds per real second, 0 or more. Set it in the thread of the sandbox's event loop."""
-        return self._pace.speed
+        return self._pace[2]
 
     @speed.setter
     def speed(self, value: float) -> None:
@@ -64,7 +52,7 @@ class SandboxClock:
                     await self._changed.wait()
 
     def _set(self, now: float, speed: float) -> None:
-        self._pace = Pace(now, time.monotonic(), speed)
+        self._pace = (now, time.monotonic(), speed)
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -3,10 +3,8 @@
 The field names are repeated here on purpose: the sandbox takes nothing from the SDK, so that it can find its errors.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Required, TypedDict
-
-from attrs import frozen
 
 from vidgen_async.sandbox.catalog import CatalogEntry
 from vidgen_async.sandbox.input_rules import OBJECT, InvalidInputError, Rule, one_of, show, string, structure
@@ -55,21 +53,6 @@ class CreateFields(TypedDict, total=False):
     audio_urls: Urls
 
 
-@frozen
-class CreateRequest:
-    """A valid body with its aliases resolved and its defaults filled in."""
-
-    prompt: str
-    seconds: int
-    ratio: str
-    resolution: str
-    image_ids: tuple[str, ...]
-    image_urls: tuple[str, ...]
-    audios: int
-    videos: int
-    attachments: int
-
-
 def read_fields(body: object, problem_of_url: CheckURL, *, allow_unknown_fields: bool = False) -> CreateFields:
     """Return the body's fields; raise an InvalidInputError that names every field that is wrong for every model."""
     if not isinstance(body, dict):
@@ -108,41 +91,34 @@ def resolve_aliases(body: Any) -> Any:
     return resolved
 
 
-def read_request(fields: CreateFields, entry: CatalogEntry) -> CreateRequest:
-    """Return the request, checked against the model; raise an InvalidInputError that names every problem."""
-    fields = resolve_aliases(fields)
-    audios = len(fields.get("audio_urls", ())) + len(fields.get("reference_audios", ()))
-    videos = len(fields.get("video_urls", ())) + len(fields.get("reference_videos", ()))
-    request = CreateRequest(
-        prompt=fields["prompt"],
-        seconds=int(fields.get("duration", entry.durations[0])),
-        ratio=fields.get("ratio", DEFAULT_RATIO),
-        resolution=fields.get("resolution", entry.resolutions[0]),
-        image_ids=tuple(fields.get("image_ids", ())),
-        image_urls=(*fields.get("image_urls", ()), *(item["url"] for item in fields.get("reference_images", ()))),
-        audios=audios,
-        videos=videos,
-        attachments=len(fields.get("attachments", ())),
-    )
-    problems = [f"{alias}: the alias of {ALIASES[alias]} has another value" for alias in ALIASES if alias in fields]
+def read_request(fields: CreateFields, entry: CatalogEntry) -> dict[str, Any]:
+    """Return the fields without aliases and with defaults; raise an InvalidInputError that names every problem with the
+    model."""
+    defaults = {"duration": entry.durations[0], "ratio": DEFAULT_RATIO, "resolution": entry.resolutions[0]}
+    request: dict[str, Any] = defaults | resolve_aliases(fields)
+    problems = [f"{alias}: the alias of {ALIASES[alias]} has another value" for alias in ALIASES if alias in request]
     if problems := [*problems, *_problems_with_model(request, entry)]:
         raise InvalidInputError("; ".join(problems))
     return request
 
 
-def _problems_with_model(request: CreateRequest, entry: CatalogEntry) -> Iterator[str]:
-    if request.seconds not in entry.durations:
+def count(request: Mapping[str, Any], kind: str) -> int:
+    """Return the number of references to images, audios or videos."""
+    return sum(len(request.get(name, ())) for name in (f"{kind}_urls", f"{kind}_ids", f"reference_{kind}s"))
+
+
+def _problems_with_model(request: Mapping[str, Any], entry: CatalogEntry) -> Iterator[str]:
+    if request["duration"] not in entry.durations:
         yield f"duration: {entry.code} accepts only {', '.join(map(str, entry.durations))}"
-    if request.resolution not in entry.resolutions:
+    if request["resolution"] not in entry.resolutions:
         yield f"resolution: {entry.code} accepts only {', '.join(entry.resolutions)}"
-    images = len(request.image_ids) + len(request.image_urls)
-    for kind, number, limit in (
-        ("image", images, entry.max_reference_images),
-        ("audio", request.audios, entry.max_reference_audios),
-        ("video", request.videos, entry.max_reference_videos),
+    for kind, limit in (
+        ("image", entry.max_reference_images),
+        ("audio", entry.max_reference_audios),
+        ("video", entry.max_reference_videos),
     ):
-        if limit is not None and number > limit:
+        if limit is not None and count(request, kind) > limit:
             yield f"{entry.code} takes at most {limit} reference {kind}s" if limit else f"{entry.code} takes no {kind}s"
     # What an attachment contains is not documented: it could be the image.
-    if images < entry.min_reference_images and not request.attachments:
+    if count(request, "image") < entry.min_reference_images and not request.get("attachments"):
         yield f"{entry.code} needs at least {entry.min_reference_images} reference image"

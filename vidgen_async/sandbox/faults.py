@@ -1,14 +1,13 @@
 """Faults: how the sandbox misbehaves on a request, and for which requests."""
 
 import json
-import re
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, get_args
 
 from attrs import define, evolve, field, frozen
 
-from vidgen_async.sandbox.input_rules import Rule, number, string, whole_number
+from vidgen_async.sandbox.input_rules import OBJECT, number, string, whole_number
 from vidgen_async.sandbox.responses import JSON_TYPE, Answer
 
 Op = Literal[
@@ -30,21 +29,10 @@ Change = Callable[[Answer], Answer]
 
 # The types of the arguments of faults. Their rules hold for faults that are planned by name, over HTTP and on the
 # command line: a status below 200 is not the end of an answer, and a header is one line.
-HEADER_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-HEADER_VALUE = r"[^\x00-\x1f\x7f\ud800-\udfff]*"
+HeaderName = Annotated[str, string(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", "a header's name")]
+HeaderValue = Annotated[str, string(r"[^\x00-\x1f\x7f\ud800-\udfff]*", "a header's value, in one line")]
+Headers = Annotated[Mapping[HeaderName, HeaderValue], OBJECT]
 Status = Annotated[int, whole_number(200, 999)]
-HeaderValue = Annotated[str, string(HEADER_VALUE, "a header's value, in one line")]
-Headers = Annotated[
-    Mapping[str, str],
-    Rule(
-        "an object, each name a header's name, each value a header's value, in one line",
-        lambda value: (
-            type(value) is dict
-            and all(re.fullmatch(HEADER_NAME, name) for name in value)
-            and all(type(text) is str and re.fullmatch(HEADER_VALUE, text) for text in value.values())
-        ),
-    ),
-]
 Seconds = Annotated[float, number(0, 1e9)]
 Share = Annotated[float, number(0, 1 << 32)]
 Rate = Annotated[float, number(0.1, 1e9)]
@@ -176,7 +164,7 @@ class Fault:
         """Send the real answer without ``id`` and ``task_id``."""
 
         def without(body: dict[str, Any]) -> dict[str, Any]:
-            return {name: value for name, value in body.items() if name not in ("id", "task_id")}
+            return {name: body[name] for name in body if name not in ("id", "task_id")}
 
         return cls.edit(without, made=made, name="without id")
 
@@ -225,9 +213,8 @@ class Fault:
 def made_up_answer(op: str) -> Answer:
     """Return the answer that a fault changes when the request is not handled: its id belongs to nothing."""
     if op == "videos.create":
-        return Answer.json(
-            202, {"id": (made_up := f"task_{secrets.token_hex(12)}"), "task_id": made_up, "status": "queued"}
-        )
+        made_up = f"task_{secrets.token_hex(12)}"
+        return Answer.json(202, {"id": made_up, "task_id": made_up, "status": "queued"})
     return Answer.json(200, {"id": f"asset_{secrets.token_hex(12)}"})
 
 
@@ -236,9 +223,8 @@ def _answer(code: int, body: object) -> Answer:
         return Answer.error(code, f"SANDBOX_{code}", f"the sandbox answers {code} because of a planned fault")
     if isinstance(body, bytes | str):
         data = body if isinstance(body, bytes) else body.encode("utf-8", "surrogatepass")
-        return Answer(
-            code, data, {"Content-Type": JSON_TYPE if data[:1] in (b"{", b"[") else "text/plain; charset=utf-8"}
-        )
+        media_type = JSON_TYPE if data[:1] in (b"{", b"[") else "text/plain; charset=utf-8"
+        return Answer(code, data, {"Content-Type": media_type})
     return Answer.json(code, body)
 
 
@@ -265,9 +251,7 @@ class FaultPlan:
         if op not in OPS:
             raise ValueError(f"there is no operation {op!r}; there are: {', '.join(OPS)}")
         if (times is not None and times < 1) or after < 0:
-            raise ValueError(
-                f"times must be 1 or more, or None, and after must be 0 or more, not {times!r} and {after!r}"
-            )
+            raise ValueError(f"times must be 1 or more or None, and after 0 or more, not {times!r} and {after!r}")
         self.planned.append(planned := PlannedFault(op, fault, times, after))
         return planned
 
@@ -277,11 +261,7 @@ class FaultPlan:
 
     def remove(self, fault_id: str) -> None:
         """Remove one fault; KeyError if it is not planned."""
-        for plan in self.planned:
-            if plan.id == fault_id:
-                self.planned.remove(plan)
-                return
-        raise KeyError(fault_id)
+        self.planned.remove({plan.id: plan for plan in self.planned}[fault_id])
 
     def take(self, op: str) -> Fault | None:
         """Return the fault for a request that has just arrived, and count it."""

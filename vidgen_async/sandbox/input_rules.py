@@ -4,6 +4,7 @@ A type is annotated with a :class:`Rule` where not every value of it is allowed;
 """
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
@@ -11,12 +12,13 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 from attrs import frozen
 from cattrs import BaseValidationError, Converter, ForbiddenExtraKeysError, transform_error
 
-from vidgen_async.sandbox import json_codec
-
 T = TypeVar("T")
 
 #: Characters of a value in a message.
 SHOWN = 80
+#: How deep arrays and objects may be nested. The sandbox's own limit: the description sets none.
+DEEPEST = 100
+NOT_JSON = f"the body must be JSON, nested at most {DEEPEST} deep, with Content-Type: application/json"
 
 
 class InvalidInputError(ValueError):
@@ -68,23 +70,44 @@ def array_of(item: Rule) -> Rule:
     return Rule(f"an array, not empty, each item {item.text}", lambda value: type(value) is list and value != [])
 
 
+def parse_json(raw: bytes | str) -> Any:
+    """Return the value of JSON; a ValueError for NaN, Infinity, numbers beyond those of a float, and what is nested too
+    deep."""
+    try:
+        value = json.loads(raw, parse_constant=_parse_float, parse_float=_parse_float)
+    except RecursionError:
+        raise ValueError("too deep") from None
+    level = _nested([value])
+    for _ in range(DEEPEST):
+        level = [inner for outer in level for inner in _nested(outer.values() if isinstance(outer, dict) else outer)]
+    if level:
+        raise ValueError("too deep")
+    return value
+
+
+def _nested(values: Iterable[Any]) -> list[Any]:
+    return [value for value in values if isinstance(value, list | dict)]
+
+
+def _parse_float(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text} is not JSON, or beyond the range of a float")
+    return number
+
+
 def read_body(raw: bytes) -> dict[str, Any]:
     """Return the fields of a body that is a JSON object; an empty body has none."""
     try:
-        fields = json_codec.read(raw) if raw.strip() else {}
+        fields = parse_json(raw) if raw.strip() else {}
     except ValueError:
-        raise InvalidInputError(f"the body must be JSON, nested at most {json_codec.DEEPEST} deep") from None
+        raise InvalidInputError(NOT_JSON) from None
     if not isinstance(fields, dict):
         raise InvalidInputError(f"the body must be a JSON object, not {show(fields)}")
     return fields
 
 
 def structure(fields: Mapping[str, Any], kind: type[T], problems: Iterable[str] = ()) -> T:
-    """Return the fields as a ``kind``, which is a TypedDict.
-
-    Raises:
-        InvalidInputError: Fields are missing, unknown or not allowed, or there are other ``problems``.
-    """
+    """Return the fields as a ``kind``, which is a TypedDict; an InvalidInputError if there are problems."""
     try:
         structured, found = _CONVERTER.structure(fields, kind), [*problems]
     except BaseValidationError as error:
@@ -119,7 +142,7 @@ def _describe(error: BaseException, kind: Any) -> str:
 
 
 def _has_rule(kind: Any) -> bool:
-    return get_origin(kind) is Annotated and isinstance(get_args(kind)[1], Rule)
+    return get_origin(kind) is Annotated
 
 
 def _check_and_structure(value: Any, kind: Any) -> Any:

@@ -3,7 +3,6 @@
 import re
 import secrets
 from collections import deque
-from collections.abc import Iterable
 from typing import Literal
 
 from attrs import define, field, frozen
@@ -59,15 +58,18 @@ class Accounts(dict[str, Account]):
     """The accounts by API key, in the order of their creation. Names and API keys are unique."""
 
     def open(self, name: str | None, api_key: str | None, balance: int, now: float) -> Account:
-        """Add and return an account with an opening entry. A ValueError lists every problem."""
-        if problems := self.problems(name, api_key):
-            raise ValueError("; ".join(problems))
-        account = Account(name or self._free_name(), api_key or f"sandbox-key-{secrets.token_hex(16)}")
+        name = self._free_name() if name is None else name
+        account = Account(name, f"sandbox-key-{secrets.token_hex(16)}" if api_key is None else api_key)
+        self.put(account)
         account.book(now, "opening", balance)
-        self[account.api_key] = account
         return account
 
-    def problems(self, name: str | None, api_key: str | None) -> list[str]:
+    def put(self, account: Account) -> None:
+        if problems := self.problems(account.name, account.api_key):
+            raise ValueError("; ".join(problems))
+        self[account.api_key] = account
+
+    def problems(self, name: str | None = None, api_key: str | None = None) -> list[str]:
         """Return why a new account cannot have this name and API key. The key is not shown."""
         found = []
         if name is not None and (not 1 <= len(name) <= 100 or not name.isprintable() or name != name.strip()):
@@ -80,16 +82,7 @@ class Accounts(dict[str, Account]):
             found.append(f"api_key: this is the key of the account {self[api_key].name!r}")
         return found
 
-    def add_missing(self, accounts: Iterable[Account]) -> None:
-        """Add the accounts whose names are new; ValueError if one of them has the key of another account."""
-        for account in accounts:
-            if account.name not in self.names:
-                if problems := self.problems(account.name, account.api_key):
-                    raise ValueError("; ".join(problems))
-                self[account.api_key] = account
-
     def by_header(self, authorization: str) -> Account | None:
-        """Return the account whose key is in the value of an Authorization header."""
         match = re.fullmatch(r"Bearer +(\S+)", authorization, re.IGNORECASE)
         return self.get(match[1]) if match else None
 

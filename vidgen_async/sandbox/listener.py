@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from aiohttp import web
-from aiohttp.web_protocol import RequestHandler
 
 from vidgen_async.sandbox.request_log import OriginName
 
@@ -31,23 +30,6 @@ def open_ports() -> set[int]:
     return {origin.port for origin in tuple(_open)}
 
 
-class _Connections(web.Server):
-    """aiohttp's server, with a way to wait until a connection is closed."""
-
-    def __init__(self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> None:
-        super().__init__(handler, access_log=None)
-        self._closed_events: dict[RequestHandler, asyncio.Event] = {}
-
-    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
-        super().connection_lost(handler, exc)
-        if closed := self._closed_events.pop(handler, None):
-            closed.set()
-
-    async def wait_closed(self, request: web.BaseRequest) -> None:
-        if request.transport is not None:
-            await self._closed_events.setdefault(request.protocol, asyncio.Event()).wait()
-
-
 class Origin:
     """A listening socket with a handler. With ``port`` 0 it gets a free port, and keeps it until it is closed."""
 
@@ -62,20 +44,17 @@ class Origin:
 
     @property
     def url(self) -> str:
-        """A URL that works on this machine."""
         host = LOOPBACK.get(self.host, self.host)
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     async def open(self) -> None:
-        """Start listening. If the address is in use, nothing stays open."""
-        self._connections = _Connections(self._run)
+        self._connections = web.Server(self._run, access_log=None)
         self._placeholder = self._bind()
         self.port = self._placeholder.getsockname()[1]
         _open.add(self)
         await self.accept()
 
     async def accept(self) -> None:
-        """Start listening, also after :meth:`refuse`."""
         if self._placeholder is not None:
             loop = asyncio.get_running_loop()
             self._listener = await loop.create_server(self._connections, sock=self._placeholder, backlog=BACKLOG)
@@ -88,11 +67,7 @@ class Origin:
         self._close_connections()
         await asyncio.sleep(0)
 
-    async def wait_closed(self, request: web.BaseRequest) -> None:
-        await self._connections.wait_closed(request)
-
     async def aclose(self) -> None:
-        """Stop listening, cancel every handler, and close every connection."""
         _open.discard(self)
         await self._stop_listening()
         if self._placeholder is not None:

@@ -2,25 +2,22 @@
 
 import asyncio
 import hashlib
+import io
 import logging
 import math
 import os
 import re
-import tempfile
 import textwrap
 import threading
 import unicodedata
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from functools import cache
 from importlib.resources import files
-from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from attrs import field, frozen
+from attrs import frozen
 from PIL import Image, ImageDraw, ImageFont
 
 if TYPE_CHECKING:
@@ -61,7 +58,6 @@ class Film:
     notes: tuple[str, ...] = ()
 
     def digest(self) -> str:
-        """Return 64 hexadecimal digits that other films do not have."""
         return hashlib.sha256(repr(self).encode("utf-8", "backslashreplace")).hexdigest()
 
 
@@ -84,28 +80,23 @@ def drawable(text: str) -> str:
 
 
 class RenderingStopped(Exception):  # noqa: N818 - not an error: the sandbox was closed
-    """The rendering was stopped before its end."""
+    """``is_stopped()``, which is called before each frame, was true."""
 
 
 def render(film: Film, is_stopped: Callable[[], bool]) -> bytes:
-    """Return the film as an H.264 MP4 for any player, with its index before its data.
-
-    Raises:
-        RenderingStopped: ``is_stopped()``, which is called before each frame, was true.
-    """
+    """Return the film as an H.264 MP4 for any player, with its index before its data."""
     import av  # noqa: PLC0415 - an extra
 
-    with tempfile.TemporaryDirectory(prefix="sandbox-") as folder:
-        path = Path(folder) / "film.mp4"  # the encoder can move the index to the front of a file only
-        with av.open(str(path), "w", options={"movflags": "+faststart"}) as container:
-            encode(film, container, is_stopped, preset="ultrafast", crf="21")
-        return path.read_bytes()
+    file = io.BytesIO()
+    room = 4096 + 16 * FPS * film.seconds  # for the index, which is written last
+    with av.open(file, "w", format="mp4", options={"moov_size": str(room)}) as container:
+        encode(film, container, is_stopped, preset="ultrafast", crf="21")
+    return file.getvalue()
 
 
 def encode(
     film: Film, container: "av.container.OutputContainer", is_stopped: Callable[[], bool], **options: str
 ) -> None:
-    """Write the film to an open file."""
     stream = container.add_stream("libx264", rate=FPS, options=options)
     stream.width, stream.height, stream.pix_fmt = film.width, film.height, "yuv420p"
     stream.codec_context.thread_count = 1
@@ -157,16 +148,14 @@ def _write(draw: ImageDraw.ImageDraw, film: Film, text: str, middle: float, shar
 
 
 def placeholder(film: Film) -> bytes:
-    """Return the small video whose aspect ratio is closest to that of the film (``python -m
-    tests.sandbox.make_placeholders`` makes them). Its comment is the digest of the film, so that different films have
-    different bytes, as when rendered."""
+    """Return the small video whose aspect ratio is closest (``python -m tests.sandbox.make_placeholders`` makes them).
+    Its comment is the digest of the film: different films have different bytes, as when rendered."""
     shape = film.width / film.height
     ratio = min(RATIOS, key=lambda name: abs(math.log(shape * RATIOS[name][1] / RATIOS[name][0])))
     return _read(ratio).replace(COMMENT, film.digest().encode())
 
 
 def file_name(ratio: str) -> str:
-    """Return the name of the file of an aspect ratio."""
     return f"{ratio.replace(':', 'x')}.mp4"
 
 
@@ -175,60 +164,44 @@ def _read(ratio: str) -> bytes:
     return files("vidgen_async.sandbox").joinpath("placeholders", file_name(ratio)).read_bytes()
 
 
-@frozen
-class RenderedVideo:
-    """An MP4 and its entity tag."""
-
-    content: bytes = field(repr=False)
-    etag: str
-
-    @classmethod
-    def of(cls, content: bytes) -> Self:
-        return cls(content, f'"{hashlib.sha256(content).hexdigest()[:24]}"')
-
-
 class RenderCache:
     """Owns the threads. A film that several callers request is rendered once and cached; one that was removed from the
     cache is rendered again to the same bytes. A caller that is cancelled does not stop the rendering."""
 
-    def __init__(self, size: int = CACHE_SIZE) -> None:
+    def __init__(self) -> None:
         self.rendered = 0
-        self._size = size
-        self._videos: OrderedDict[Film, RenderedVideo] = OrderedDict()
-        self._renderings: dict[Film, asyncio.Task[RenderedVideo]] = {}
+        self._videos: dict[Film, bytes] = {}
+        self._renderings: dict[Film, asyncio.Task[bytes]] = {}
         self._stop = threading.Event()
         self._pool = ThreadPoolExecutor(max(2, os.cpu_count() or 2), "sandbox")
 
     async def run(self, work: Callable[..., T], *arguments: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
 
-    async def video(self, film: Film) -> RenderedVideo:
-        """Return the film as an MP4."""
+    async def video(self, film: Film) -> bytes:
         if film in self._videos:
-            self._videos.move_to_end(film)
+            self._videos[film] = self._videos.pop(film)  # the last one is the latest
             return self._videos[film]
         if film not in self._renderings:
             self._renderings[film] = asyncio.create_task(self._render(film), name="sandbox rendering")
         return await asyncio.shield(self._renderings[film])
 
     async def aclose(self) -> None:
-        """Stop rendering at the next frame, and wait for the threads."""
         self._stop.set()
-        renderings = list(self._renderings.values())
-        for rendering in renderings:
+        for rendering in self._renderings.values():
             rendering.cancel()
-        await asyncio.gather(*renderings, return_exceptions=True)
+        await asyncio.gather(*self._renderings.values(), return_exceptions=True)
         self._pool.shutdown(cancel_futures=True)
 
-    async def _render(self, film: Film) -> RenderedVideo:
+    async def _render(self, film: Film) -> bytes:
         try:
-            video = RenderedVideo.of(await self.run(_make, film, self._stop.is_set))
+            video = await self.run(_make, film, self._stop.is_set)
         finally:
             del self._renderings[film]
         self.rendered += 1
         self._videos[film] = video
-        while len(self._videos) > 1 and sum(len(each.content) for each in self._videos.values()) > self._size:
-            self._videos.popitem(last=False)
+        while len(self._videos) > 1 and sum(map(len, self._videos.values())) > CACHE_SIZE:
+            del self._videos[next(iter(self._videos))]
         return video
 
 
@@ -236,23 +209,6 @@ def _make(film: Film, is_stopped: Callable[[], bool]) -> bytes:
     with _IMPORT_LOCK:
         make = find_renderer()
     return make(film, is_stopped)
-
-
-def check_temporary_directory() -> None:
-    """Check that the encoder can write its file, where there is one.
-
-    Raises:
-        OSError: There is no writable temporary directory.
-    """
-    if find_spec("av") is None:
-        return
-    try:
-        with tempfile.TemporaryFile(prefix="sandbox-") as file:
-            file.write(b"film")
-    except OSError as error:
-        reason = error.strerror or error
-        message = f"cannot render videos without a temporary directory: {reason}; set TMPDIR to a writable one"
-        raise OSError(error.errno, message) from error
 
 
 @cache

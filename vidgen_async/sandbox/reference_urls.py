@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 _EXAMPLE_HOST = re.compile(
     r"(.*\.)?(example(\.(com|org|net|edu))?|invalid|placeholder\.(com|co)|placehold\.(co|it)"
@@ -49,19 +49,16 @@ def problem_of_url(value: object, now: float) -> str | None:
         return "must be a public http or https URL"
     query = parse_qsl(parts.query, keep_blank_values=True)
     secrets = [text.strip() for name, text in query if _ACCESS.fullmatch(name)]
+    is_example = _EXAMPLE_HOST.fullmatch(parts.hostname or "")
     if parts.username or parts.password is not None:
         return "must be readable without a login"
     if unquote(parts.path).lower().endswith((".html", ".htm")):
         return "must lead to a file and no HTML page"
-    if _is_placeholder(parts, value) or any(map(_NO_SECRET.fullmatch, secrets)):
+    if is_example or _UNFILLED.search(value) or any(map(_NO_SECRET.fullmatch, secrets)):
         return "must be the URL of a real file and no placeholder"
     if secrets and any(end.timestamp() <= min(now, time.time()) for end in _ends(query)):
         return "must be a link that has not expired"
     return None
-
-
-def _is_placeholder(parts: SplitResult, text: str) -> bool:
-    return _EXAMPLE_HOST.fullmatch(parts.hostname or "") is not None or _UNFILLED.search(text) is not None
 
 
 def _ends(parameters: Iterable[tuple[str, str]]) -> Iterator[datetime]:

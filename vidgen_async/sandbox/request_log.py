@@ -2,9 +2,12 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Literal
 
 from attrs import define, field
+
+from vidgen_async.sandbox.input_rules import parse_json
 
 OriginName = Literal["service", "links"]
 #: The log holds at least this many of the latest requests, each with at most this many bytes of its body.
@@ -67,6 +70,12 @@ class ReceivedCreate:
     replayed: bool = False
     fault: str | None = None
 
+    def arrive(self, raw: bytes) -> None:
+        """Record the body."""
+        self.raw, self.body_arrived = raw, True
+        with suppress(ValueError):
+            self.body = parse_json(raw)
+
     @property
     def sha256(self) -> str:
         """The digest of the body's bytes."""
@@ -82,7 +91,6 @@ class RequestLog:
     _received: int = 0
 
     def add(self, request: ReceivedRequest) -> None:
-        """Add a request whose head has arrived, with a record of its create if it is one."""
         if len(self.requests) >= 2 * LOGGED_REQUESTS:
             del self.requests[:LOGGED_REQUESTS]
         self._received += 1

@@ -7,8 +7,6 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from vidgen_async.sandbox.json_codec import DEEPEST
-
 JSON_TYPE = "application/json; charset=utf-8"
 
 
@@ -49,36 +47,24 @@ def media_type_of(headers: Mapping[str, str]) -> str:
     return headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 
-def not_json() -> Refusal:
-    message = f"the body must be JSON, nested at most {DEEPEST} deep, with Content-Type: application/json"
-    return Refusal(400, "INVALID_PARAMETER", message)
-
-
 def video_answer(data: bytes, etag: str, range_header: str | None, if_range: str | None) -> Answer:
-    """Return 200 with the whole video, 206 with the requested range, or 416 for a range beyond the end.
+    """Return 200 with the whole video, or 206 with the requested range; a Refusal (416) for one beyond the end.
 
     As RFC 9110 requires, a header that is not a single byte range is ignored, and so is a range that ends before it
     begins, or whose ``If-Range`` does not match. An offset of more than 18 digits is not a byte range here.
     """
     headers = {"Content-Type": "video/mp4", "Accept-Ranges": "bytes", "ETag": etag}
     match = re.fullmatch(r"\s*bytes\s*=\s*([0-9]{0,18})\s*-\s*([0-9]{0,18})\s*", range_header or "")
-    if match is None or match.groups() == ("", "") or if_range not in (None, etag) or _is_reversed(*match.groups()):
+    start, end = match.groups() if match and if_range in (None, etag) else ("", "")
+    last = len(data) - 1
+    if start:
+        first, last = int(start), min(int(end), last) if end else last
+    else:
+        first = max(0, len(data) - int(end or 0))
+    if not (start or end) or (start and end and int(start) > int(end)):
         return Answer(200, data, headers)
-    first, last = _bounds(match[1], match[2], len(data))
     if first >= len(data):
-        refused = Answer.error(
-            416, "RANGE_NOT_SATISFIABLE", f"the range is beyond the end of the video; size: {len(data)} bytes"
-        )
-        return refused.with_headers({"Content-Range": f"bytes */{len(data)}"})
+        message = f"the range is beyond the end of the video; size: {len(data)} bytes"
+        raise Refusal(416, "RANGE_NOT_SATISFIABLE", message, {"Content-Range": f"bytes */{len(data)}"})
     headers["Content-Range"] = f"bytes {first}-{last}/{len(data)}"
     return Answer(206, data[first : last + 1], headers)
-
-
-def _is_reversed(first: str, last: str) -> bool:
-    return bool(first and last) and int(first) > int(last)
-
-
-def _bounds(first: str, last: str, size: int) -> tuple[int, int]:
-    if not first:
-        return size - min(int(last), size), size - 1
-    return int(first), min(int(last), size - 1) if last else size - 1

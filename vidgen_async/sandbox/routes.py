@@ -1,56 +1,74 @@
-"""The operations by method and path (section 4)."""
+"""The paths of the service by method, with their operations (section 4), and the requests for them."""
 
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import TypeVar
 from urllib.parse import unquote
 
-from attrs import frozen
+from attrs import field, frozen
 
 from vidgen_async.sandbox.request_log import OriginName
 
-PREFIX = "/openapi/v1/"
-ASSETS = "/api/reference-assets/"
-LINKS = "/v/"
+T = TypeVar("T")
 
-#: The operations by method for each path below the prefix; ``{id}`` is one segment.
-PATHS: dict[tuple[str, ...], dict[str, str]] = {
-    ("models",): {"GET": "models.list"},
-    ("account",): {"GET": "account.get"},
-    ("files",): {"POST": "files.create"},
-    ("videos",): {"POST": "videos.create"},
-    ("videos", "{id}"): {"GET": "videos.get"},
-    ("videos", "{id}", "content"): {"GET": "videos.content"},
+PREFIX = "/openapi/v1/"
+ASSET_PATH = "/api/reference-assets/{asset}/content/{name}"
+LINK_PATH = "/v/{link}"
+#: The operations by method of each path at the two origins; ``{id}`` is one segment.
+PATHS: dict[OriginName, dict[str, dict[str, str]]] = {
+    "service": {
+        f"{PREFIX}models": {"GET": "models.list"},
+        f"{PREFIX}account": {"GET": "account.get"},
+        f"{PREFIX}files": {"POST": "files.create"},
+        f"{PREFIX}videos": {"POST": "videos.create"},
+        f"{PREFIX}videos/{{id}}": {"GET": "videos.get"},
+        f"{PREFIX}videos/{{id}}/content": {"GET": "videos.content"},
+        ASSET_PATH: {"GET": "asset", "HEAD": "asset"},
+    },
+    "links": {LINK_PATH: {"GET": "link", "HEAD": "link"}},
 }
-READS = ("GET", "HEAD")
 
 
 @frozen
 class Route:
-    """An operation and the id in its path. ``allowed`` are the path's methods if it does not have the requested one."""
+    """An operation, and the variable parts of its path. ``allowed`` are the methods of a path that it has instead of
+    the requested one."""
 
     op: str
-    id: str = ""
+    names: Mapping[str, str]
     allowed: tuple[str, ...] = ()
 
 
-UNKNOWN = Route("unknown")
+@frozen
+class Call:
+    """A request that was read completely. ``path`` and ``query`` are as received."""
+
+    names: Mapping[str, str]
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    body: bytes = field(repr=False)
+
+    @property
+    def host(self) -> str | None:
+        return self.headers.get("Host")
+
+
+def find(table: Mapping[str, T], path: str) -> tuple[T, dict[str, str]] | None:
+    """Return what a table has for a path as received, with the decoded variable parts of the path."""
+    for shape, value in table.items():
+        if found := pattern(shape).fullmatch(path):
+            return value, {name: unquote(text) for name, text in found.groupdict().items()}
+    return None
+
+
+@cache
+def pattern(shape: str) -> re.Pattern[str]:
+    """Return the expression of a path with parts like ``{id}``, none of which is empty or has a slash."""
+    return re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(shape)))
 
 
 def find_route(origin: OriginName, method: str, path: str) -> Route:
-    """Return the route of a path as received, without its query."""
-    if origin == "links":
-        return _file("link", method) if path.startswith(LINKS) else UNKNOWN
-    if path.startswith(ASSETS):
-        return _file("asset", method)
-    if not path.startswith(PREFIX):
-        return UNKNOWN
-    segments = path.removeprefix(PREFIX).split("/")
-    shape = tuple("{id}" if at == 1 else name for at, name in enumerate(segments))
-    methods = PATHS.get(shape)
-    if methods is None or "" in segments:
-        return UNKNOWN
-    if method not in methods:
-        return Route("unknown", allowed=tuple(methods))
-    return Route(methods[method], unquote(segments[1]) if len(segments) > 1 else "")
-
-
-def _file(op: str, method: str) -> Route:
-    return Route(op) if method in READS else Route("unknown", allowed=READS)
+    methods, names = find(PATHS[origin], path) or ({}, {})
+    return Route(methods[method], names) if method in methods else Route("unknown", {}, tuple(methods))

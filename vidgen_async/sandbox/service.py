@@ -7,26 +7,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from vidgen_async.sandbox.addresses import Addresses, PublicAddresses
 from vidgen_async.sandbox.assets import RETENTION, AssetStore
-from vidgen_async.sandbox.catalog import SNAPSHOT
 from vidgen_async.sandbox.clock import SandboxClock
-from vidgen_async.sandbox.creates import CreateHandler
-from vidgen_async.sandbox.endpoints import Endpoints
-from vidgen_async.sandbox.ledger import DEFAULT_BALANCE, Accounts
+from vidgen_async.sandbox.ledger import DEFAULT_BALANCE
+from vidgen_async.sandbox.links import WEEK, Addresses, LinkSigner, PublicAddresses
 from vidgen_async.sandbox.listener import Origin
-from vidgen_async.sandbox.media import RenderCache, check_temporary_directory
 from vidgen_async.sandbox.request_handler import RequestDispatcher
 from vidgen_async.sandbox.request_log import OnRequest
-from vidgen_async.sandbox.responses import Answer
-from vidgen_async.sandbox.signed_links import WEEK, LinkSigner
 from vidgen_async.sandbox.state import SandboxState
 from vidgen_async.sandbox.state_file import StateError, StateFile
-from vidgen_async.sandbox.tasks import Outcome, Refunds, outcome_by_prompt
+from vidgen_async.sandbox.tasks import CreateOptions, Outcome, outcome_by_prompt
 from vidgen_async.sandbox.web.console import console_pages
 from vidgen_async.sandbox.web.control import control_pages
-from vidgen_async.sandbox.web.openapi import describe
-from vidgen_async.sandbox.web.pages import Pages
 
 
 class Sandbox(SandboxState):
@@ -99,45 +91,28 @@ class Sandbox(SandboxState):
         state: str | os.PathLike[str] | None = None,
         on_request: OnRequest | None = None,
     ) -> None:
-        addresses = PublicAddresses(public_url=public_url, public_links_url=public_links_url)
-        clock = clock or SandboxClock(speed)
-        signer = LinkSigner(link_lifetime)
-        creates = CreateHandler(
-            models={entry.code: entry for entry in SNAPSHOT},
-            assets=AssetStore(addresses, signer, retention),
-            tasks={},
-            refunds=Refunds(),
-            queued_for=queued_for,
-            running_for=running_for,
-            submission_limit=submission_limit,
-            allow_unknown_fields=allow_unknown_fields,
-            outcome=outcome,
+        super().__init__(
+            clock or SandboxClock(speed),
+            AssetStore(PublicAddresses(public_url, public_links_url), LinkSigner(link_lifetime), retention),
+            CreateOptions(queued_for, running_for, submission_limit, allow_unknown_fields, outcome),
         )
-        endpoints = Endpoints(
-            clock=clock, accounts=Accounts(), create_handler=creates, signer=signer, render_cache=RenderCache()
-        )
-        super().__init__(host, endpoints)
         self._api_key_argument = api_key
         self.add_account(api_key=api_key, balance=balance)
         for name, credits_left in (accounts or {}).items():
             self.add_account(name=name, balance=credits_left)
-        self._state_file = None if state is None else StateFile(Path(state), endpoints)
+        self._state_file = None if state is None else StateFile(Path(state), self)
         dispatcher = RequestDispatcher(
-            clock=self.clock,
-            endpoints=endpoints,
-            faults=self.faults,
-            pages=self._pages(),
+            sandbox=self,
+            pages={**console_pages(self), **control_pages(self)},
             host=host,
             save=self._state_file.save if self._state_file else (lambda: None),
             on_request=on_request or (lambda _: None),
-            log=self._log,
         )
         self._service = Origin("service", host, port, dispatcher.answer)
         self._links = Origin("links", host, links_port, dispatcher.answer)
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        check_temporary_directory()
         async with AsyncExitStack() as stack:
             if self._state_file is not None:
                 self._state_file.open()
@@ -146,7 +121,7 @@ class Sandbox(SandboxState):
                     raise StateError(
                         f"the state {self._state_file.path} has another API key for the account {self._account.name!r}"
                     )
-            stack.push_async_callback(self._endpoints.render_cache.aclose)
+            stack.push_async_callback(self.render_cache.aclose)
             for origin in (self._links, self._service):
                 await origin.open()
                 stack.push_async_callback(origin.aclose)
@@ -180,7 +155,3 @@ class Sandbox(SandboxState):
             yield
         finally:
             await self.accept()
-
-    def _pages(self) -> Pages:
-        openapi = {"GET": lambda call: Answer.json(200, describe(call.addresses.base_url))}
-        return Pages({**console_pages(self), "/openapi.json": openapi, **control_pages(self)})

@@ -1,32 +1,40 @@
 """What a sandbox holds and offers in Python, apart from its sockets."""
 
+import heapq
 from typing import Any
 
 from attrs import evolve
 
-from vidgen_async.sandbox.addresses import Addresses
 from vidgen_async.sandbox.assets import AssetStore
-from vidgen_async.sandbox.catalog import CatalogEntry
+from vidgen_async.sandbox.catalog import SNAPSHOT, CatalogEntry
 from vidgen_async.sandbox.clock import SandboxClock
-from vidgen_async.sandbox.endpoints import Endpoints
 from vidgen_async.sandbox.faults import FaultPlan
 from vidgen_async.sandbox.ledger import DEFAULT_BALANCE, Account, Accounts, LedgerEntry
+from vidgen_async.sandbox.links import Addresses
+from vidgen_async.sandbox.media import RenderCache
 from vidgen_async.sandbox.request_log import ReceivedCreate, ReceivedRequest, RequestLog
-from vidgen_async.sandbox.tasks import DEFAULT_REASON, Failure, SandboxTask
+from vidgen_async.sandbox.routes import LINK_PATH
+from vidgen_async.sandbox.tasks import DEFAULT_REASON, CreateOptions, Failure, SandboxTask
 
 
 class SandboxState:
     """The accounts, catalog, tasks, uploads, faults, clock and received requests of a sandbox."""
 
-    def __init__(self, host: str, endpoints: Endpoints) -> None:
-        self.host = host
-        self.clock: SandboxClock = endpoints.clock
-        self.accounts: Accounts = endpoints.accounts
-        self.models: dict[str, CatalogEntry] = endpoints.create_handler.models
-        self.tasks: dict[str, SandboxTask] = endpoints.create_handler.tasks
-        self.faults: FaultPlan = FaultPlan()
-        self._log: RequestLog = RequestLog()
-        self._endpoints = endpoints
+    def __init__(self, clock: SandboxClock, assets: AssetStore, options: CreateOptions) -> None:
+        self.clock = clock
+        self.accounts = Accounts()
+        self.models: dict[str, CatalogEntry] = {entry.code: entry for entry in SNAPSHOT}
+        self.tasks: dict[str, SandboxTask] = {}
+        self.faults = FaultPlan()
+        #: The uploads of all accounts. Iterating returns those that were not deleted, also expired ones.
+        self.assets = assets
+        self.create_options = options
+        #: A heap of the tasks whose failure will be refunded, each with the time of its end and its id.
+        self.refunds: list[tuple[float, str, SandboxTask]] = []
+        #: How the next tasks end, in order.
+        self.next_failures: list[Failure] = []
+        self.render_cache = RenderCache()
+        self.log = RequestLog()
 
     @property
     def base_url(self) -> str:
@@ -59,22 +67,17 @@ class SandboxState:
     @property
     def creates(self) -> list[ReceivedCreate]:
         """Every POST /videos whose head arrived, in order, whatever its outcome."""
-        return self._log.creates
+        return self.log.creates
 
     @property
     def requests(self) -> list[ReceivedRequest]:
         """The requests at both origins, in order; only the latest if there are more than 20,000."""
-        return self._log.requests
-
-    @property
-    def assets(self) -> AssetStore:
-        """The uploads of all accounts. Iterating returns those that were not deleted, also expired ones."""
-        return self._endpoints.create_handler.assets
+        return self.log.requests
 
     @property
     def rendered(self) -> int:
         """How many videos were rendered, or read from the package where PyAV is not installed."""
-        return self._endpoints.render_cache.rendered
+        return self.render_cache.rendered
 
     @property
     def ledger(self) -> list[LedgerEntry]:
@@ -107,13 +110,24 @@ class SandboxState:
 
     def settle(self) -> None:
         """Book the refunds that are due. Reading a ledger or a balance of the sandbox does this too."""
-        self._endpoints.create_handler.refunds.settle(self.clock.now())
+        now = self.clock.now()
+        while self.refunds and self.refunds[0][0] <= now:
+            at, _, task = heapq.heappop(self.refunds)
+            task.account.book(at, "refund", task.points, task.id)
 
     def add_account(
         self, *, name: str | None = None, api_key: str | None = None, balance: int = DEFAULT_BALANCE
     ) -> Account:
         """Add an account with its own key and ledger. ValueError if the name or the key is invalid or in use."""
         return self.accounts.open(name, api_key, balance, self.clock.now())
+
+    def add_task(self, task: SandboxTask, *, is_refunded: bool = False) -> None:
+        """Add a task with its Idempotency-Key and the refund to expect."""
+        self.tasks[task.id] = task
+        if task.idempotency_key is not None:
+            task.account.keys[task.idempotency_key] = task.id
+        if task.failure and task.failure.refund and not is_refunded:
+            heapq.heappush(self.refunds, (task.ends_at, task.id, task))
 
     def add_model(self, entry: CatalogEntry) -> None:
         """Add an entry to the catalog, or replace the entry with its code."""
@@ -125,28 +139,26 @@ class SandboxState:
 
     def fail_next_task(self, reason: str = DEFAULT_REASON, *, refund: bool = True) -> None:
         """Let the next task fail. Each call affects one more task."""
-        self._endpoints.create_handler.next_outcomes.append(Failure(reason, refund))
+        self.next_failures.append(Failure(reason, refund))
 
     def delete_asset(self, asset_id: str) -> None:
         """Delete an uploaded image before it expires; KeyError if there is none with this id."""
-        self._endpoints.create_handler.assets.delete(asset_id)
+        del self.assets.by_id[asset_id]
 
     def reset(self) -> None:
         """Remove all tasks, uploads, faults, planned failures and received requests, and reduce every ledger to its
         opening entry. The accounts with their keys, the catalog and the clock stay."""
-        self._endpoints.create_handler.clear()
-        self.faults.clear()
-        self._log.clear()
+        for each in (self.tasks, self.assets.by_id, self.refunds, self.next_failures, self.faults, self.log):
+            each.clear()
         for account in self.accounts.values():
             account.reset(self.clock.now())
 
     def new_link(self, task_id: str, *, lifetime: float | None = None, links_url: str | None = None) -> str:
         """Return a signed link to a task's video, by default at :attr:`links_url`. A negative ``lifetime`` makes an
         expired link."""
-        return (links_url or self.links_url) + self._endpoints.signed_path(
-            self.tasks[task_id], self.clock.now(), lifetime
-        )
+        path = LINK_PATH.format(link=f"{self.tasks[task_id].upstream_task_id}.mp4")
+        return (links_url or self.links_url) + self.assets.signer.sign(path, self.clock.now(), lifetime)
 
     async def video(self, task_id: str) -> bytes:
         """Return the MP4 of a task in any state; it is rendered once. KeyError if there is no such task."""
-        return (await self._endpoints.render_cache.video(self.tasks[task_id].film)).content
+        return await self.render_cache.video(self.tasks[task_id].film)

@@ -15,8 +15,8 @@ from cattrs import BaseValidationError, Converter, transform_error
 
 from vidgen_async.sandbox.assets import Asset
 from vidgen_async.sandbox.catalog import CatalogEntry
-from vidgen_async.sandbox.endpoints import Endpoints
 from vidgen_async.sandbox.ledger import Account, LedgerEntry
+from vidgen_async.sandbox.state import SandboxState
 from vidgen_async.sandbox.tasks import SandboxTask
 
 #: Identifies our files among other SQLite files, and their format.
@@ -51,13 +51,13 @@ class Settings:
 class StateFile:
     """``path`` is the file, or a directory in which the file is ``sandbox.db``. Every failure is a StateError."""
 
-    def __init__(self, path: Path, endpoints: Endpoints) -> None:
+    def __init__(self, path: Path, sandbox: SandboxState) -> None:
         self.path = path / "sandbox.db" if path.is_dir() else path
-        self._endpoints = endpoints
+        self._sandbox = sandbox
         self._stored: dict[tuple[str, str], list[Any]] = {}
         self._converter = Converter(forbid_extra_keys=True)
         self._converter.register_unstructure_hook(Account, lambda account: account.name)
-        self._converter.register_structure_hook(Account, lambda name, _: endpoints.accounts.by_name(name))
+        self._converter.register_structure_hook(Account, lambda name, _: sandbox.accounts.by_name(name))
         self._converter.register_unstructure_hook(bytes, lambda content: base64.b64encode(content).decode())
         self._converter.register_structure_hook(bytes, lambda text, _: base64.b64decode(text, validate=True))
 
@@ -105,14 +105,14 @@ class StateFile:
 
     def _lists(self) -> Iterator[tuple[tuple[str, str], list[Any]]]:
         """Return what the file should hold: each list with its kind, and with its account if it is a ledger."""
-        endpoints, creates, clock = self._endpoints, self._endpoints.create_handler, self._endpoints.clock
-        yield ("account", ""), [(account.name, account.api_key) for account in endpoints.accounts.values()]
-        for account in endpoints.accounts.values():
+        sandbox = self._sandbox
+        yield ("account", ""), [(account.name, account.api_key) for account in sandbox.accounts.values()]
+        for account in sandbox.accounts.values():
             yield ("entry", account.name), list(account.ledger)
-        yield ("task", ""), list(creates.tasks.values())
-        yield ("asset", ""), list(endpoints.assets)
-        secret, models = endpoints.signer.secret.hex(), tuple(creates.models.values())
-        new = Settings(secret, models, clock.now(), time.time(), clock.speed)
+        yield ("task", ""), list(sandbox.tasks.values())
+        yield ("asset", ""), list(sandbox.assets)
+        secret, models = sandbox.assets.signer.secret.hex(), tuple(sandbox.models.values())
+        new = Settings(secret, models, sandbox.clock.now(), time.time(), sandbox.clock.speed)
         for old in self._stored.get(SETTINGS, []):
             if old.speed == new.speed and abs(old.time() - new.now) < 0.01:  # the stored time is still right
                 new = evolve(new, now=old.now, wall=old.wall)
@@ -131,39 +131,43 @@ class StateFile:
         return not program
 
     def _restore(self) -> None:
-        accounts, creates = self._endpoints.accounts, self._endpoints.create_handler
+        sandbox, accounts = self._sandbox, self._sandbox.accounts
         structure = self._converter.structure
         new_accounts = list(accounts.values())
+        refunded: set[str | None] = set()
         accounts.clear()
         rows = self._db.execute("SELECT * FROM records ORDER BY kind = 'settings', kind, account, n").fetchall()
         for kind, name, _, record in rows:
             value = json.loads(record)
             if kind == "account":
-                accounts.add_missing([Account(*structure(value, tuple[str, str]))])
+                accounts.put(Account(*structure(value, tuple[str, str])))
             elif kind == "entry":
                 account, entry = accounts.by_name(name), structure(value, LedgerEntry)
                 account.ledger.append(entry)
                 account.balance = entry.balance
+                refunded |= {entry.task_id} if entry.kind == "refund" else set()
             elif kind == "task":
-                creates.add_task(structure(value, SandboxTask))
+                task = structure(value, SandboxTask)
+                sandbox.add_task(task, is_refunded=task.id in refunded)
             elif kind == "asset":
-                creates.assets.put(structure(value, Asset))
+                asset = structure(value, Asset)
+                sandbox.assets.by_id[asset.id] = asset
             elif kind != "settings":
                 raise ValueError(f"there is no kind {kind!r}")
         if rows:
             settings = structure(value, Settings)
             entries = [entry for account in accounts.values() for entry in account.ledger]
-            creates.refunds.remove({entry.task_id for entry in entries if entry.kind == "refund"})
-            self._endpoints.signer.secret = bytes.fromhex(settings.link_secret)
-            creates.models.clear()
-            creates.models.update((entry.code, entry) for entry in settings.models)
-            self._endpoints.clock.start_at(max([settings.time(), *(entry.at for entry in entries)]))
+            sandbox.assets.signer.secret = bytes.fromhex(settings.link_secret)
+            sandbox.models.clear()
+            sandbox.models.update((entry.code, entry) for entry in settings.models)
+            sandbox.clock.start_at(max([settings.time(), *(entry.at for entry in entries)]))
             self._stored = {**dict(self._lists()), SETTINGS: [settings]}
-        accounts.add_missing(new_accounts)
+        for account in new_accounts:
+            if account.name not in accounts.names:
+                accounts.put(account)
 
     @contextmanager
     def _state_errors(self) -> Iterator[None]:
-        """Raise what fails as a StateError that names the file."""
         try:
             yield
         except (OSError, sqlite3.Error) as error:

@@ -1,11 +1,12 @@
 """Video tasks and their states: queued, running, then completed or failed (section 3)."""
 
-import heapq
+import math
 import re
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from attrs import define, field, frozen
+from attrs import field, frozen
+from attrs.validators import ge, lt
 
 from vidgen_async.sandbox.ledger import Account
 from vidgen_async.sandbox.media import Film
@@ -96,25 +97,12 @@ def outcome_by_prompt(task: SandboxTask) -> Failure | None:
     return Failure(match[1] or "the prompt requested a failure") if match else None
 
 
-@define
-class Refunds:
-    """Books refunds when they are due, in the order of the failures."""
+@frozen
+class CreateOptions:
+    """How creates are handled: the arguments of :class:`~vidgen_async.sandbox.Sandbox` of the same names."""
 
-    _due: list[tuple[float, str, SandboxTask]] = field(factory=list)
-
-    def expect(self, task: SandboxTask) -> None:
-        if task.failure and task.failure.refund:
-            heapq.heappush(self._due, (task.ends_at, task.id, task))
-
-    def remove(self, task_ids: Container[str | None]) -> None:
-        """Remove the refunds of these tasks, which were booked before."""
-        self._due = [due for due in self._due if due[1] not in task_ids]
-        heapq.heapify(self._due)
-
-    def clear(self) -> None:
-        self._due.clear()
-
-    def settle(self, now: float) -> None:
-        while self._due and self._due[0][0] <= now:
-            at, _, task = heapq.heappop(self._due)
-            task.account.book(at, "refund", task.points, task.id)
+    queued_for: float = field(validator=[ge(0.0), lt(math.inf)])
+    running_for: float = field(validator=[ge(0.0), lt(math.inf)])
+    submission_limit: int
+    allow_unknown_fields: bool
+    outcome: Outcome

@@ -11,35 +11,31 @@ from aiohttp import web
 from vidgen_async.sandbox.faults import Fault
 from vidgen_async.sandbox.responses import Answer, Refusal
 
+#: Seconds between two pieces of a slow answer, or two checks of a connection.
 TICK = 0.02
 
 
-async def read_body(request: web.BaseRequest, limit: int) -> bytes | None:
-    """Return the whole body; None if the connection was closed before its end.
-
-    Raises:
-        Refusal: 413, as soon as the body is known to have more than ``limit`` bytes.
-    """
+async def read_body(request: web.BaseRequest, limit: int) -> bytes:
+    """Return the whole body; a Refusal (413) as soon as it is known to have more than ``limit`` bytes."""
+    too_large = Refusal(413, "BODY_TOO_LARGE", f"the body must be at most {limit} bytes")
+    incomplete = Refusal(400, "BODY_INCOMPLETE", "the connection was closed before the end of the body")
     if request.transport is None:
-        return await request.content.read() if request.content.is_eof() else None
+        if request.content.is_eof():
+            return await request.content.read()
+        raise incomplete
     if (request.content_length or 0) > limit:
-        raise _too_large(limit)
+        raise too_large
     if request.headers.get("Expect", "").lower() == "100-continue":
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    pieces, size = [], 0
+    body = bytearray()
     try:
         while piece := await request.content.readany():
-            size += len(piece)
-            if size > limit:
-                raise _too_large(limit)
-            pieces.append(piece)
+            body += piece
+            if len(body) > limit:
+                raise too_large
     except (ConnectionError, aiohttp.ClientError, web.RequestPayloadError):
-        return None
-    return b"".join(pieces)
-
-
-def _too_large(limit: int) -> Refusal:
-    return Refusal(413, "BODY_TOO_LARGE", f"the body must be at most {limit} bytes")
+        raise incomplete from None
+    return bytes(body)
 
 
 def close_connection(request: web.BaseRequest, *, reset: bool = False) -> web.Response:
@@ -60,7 +56,8 @@ async def send(request: web.BaseRequest, answer: Answer, fault: Fault) -> web.St
         return await _write(request, fault.raw)
     if fault.cuts is None and fault.rate is None and "content-length" not in map(str.lower, answer.headers):
         return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
-    return await _write(request, _head(answer), _cut(answer.body, fault.cuts), fault.rate)
+    end = int(len(answer.body) * fault.cuts) if isinstance(fault.cuts, float) else fault.cuts
+    return await _write(request, _head(answer), answer.body[:end], fault.rate)
 
 
 def _head(answer: Answer) -> bytes:
@@ -73,28 +70,15 @@ def _head(answer: Answer) -> bytes:
     return f"HTTP/1.1 {answer.status} {reason}\r\n{''.join(lines)}\r\n".encode("latin-1", "replace")
 
 
-def _cut(body: bytes, cuts: float | None) -> bytes:
-    if cuts is None:
-        return body
-    return body[: cuts if isinstance(cuts, int) else int(len(body) * cuts)]
-
-
 async def _write(request: web.BaseRequest, head: bytes, body: bytes = b"", rate: float | None = None) -> web.Response:
+    """Send the body at once, or at a ``rate`` one piece per tick, or single bytes at longer intervals."""
     transport = request.transport
+    size = max(1, int(rate * TICK)) if rate else len(body) + 1
     if transport is not None:
         transport.write(head)
-        if rate is None:
-            transport.write(body)
-        else:
-            await _drip(transport, body, rate)
+        for at in range(0, len(body), size):
+            if transport.is_closing():
+                break
+            transport.write(body[at : at + size])
+            await asyncio.sleep(size / rate if rate else 0)
     return close_connection(request)
-
-
-async def _drip(transport: asyncio.Transport, body: bytes, rate: float) -> None:
-    """Send one piece per tick, or single bytes at longer intervals."""
-    size = max(1, int(rate * TICK))
-    for at in range(0, len(body), size):
-        if transport.is_closing():
-            return
-        transport.write(body[at : at + size])
-        await asyncio.sleep(size / rate)

@@ -3,19 +3,18 @@
 They are outside ``/openapi/v1`` and need no key. A 400 names every problem of a request.
 """
 
-from collections.abc import Mapping
 from typing import Annotated, Any, TypedDict
 from urllib.parse import parse_qs
 
 from attrs import frozen
 
+from vidgen_async.sandbox.catalog import changed_entry
 from vidgen_async.sandbox.faults import OPS
 from vidgen_async.sandbox.input_rules import (
     STRING,
     InvalidInputError,
     Rule,
     number,
-    one_of,
     read_body,
     show,
     string,
@@ -24,40 +23,22 @@ from vidgen_async.sandbox.input_rules import (
 )
 from vidgen_async.sandbox.ledger import DEFAULT_BALANCE, KEY_RULE, NAME_RULE
 from vidgen_async.sandbox.responses import Answer, Refusal
+from vidgen_async.sandbox.routes import Call
 from vidgen_async.sandbox.state import SandboxState
 from vidgen_async.sandbox.tasks import DEFAULT_REASON
-from vidgen_async.sandbox.web.catalog_input import changed_entry, new_entry
-from vidgen_async.sandbox.web.fault_input import FORMS, plan, planned_as_json
-from vidgen_async.sandbox.web.pages import Page, PageCall
-from vidgen_async.sandbox.web.request_view import RequestFilter, detail_of, list_requests
-from vidgen_async.sandbox.web.state_view import (
-    account_view,
-    counts_of,
-    create_view,
-    ledger_view,
-    state_of,
-)
+from vidgen_async.sandbox.web import views
+from vidgen_async.sandbox.web.fault_input import available_faults, plan, planned_as_json
+from vidgen_async.sandbox.web.pages import Pages
 
 DEFAULT_LIMIT = 200
-#: The operations of requests in the log.
-LOGGED_OPS = tuple(op for op in OPS if op != "*")
 Balance = Annotated[int, whole_number(0, 1_000_000_000_000)]
 
 
 class StateQuery(TypedDict, total=False):
-    limit: Annotated[str, string(r"[0-9]{1,6}", "a whole number of 0 to 999999")]
+    limit: views.Count
 
 
 class LedgerQuery(TypedDict, total=False):
-    account: str
-
-
-class RequestsQuery(TypedDict, total=False):
-    limit: Annotated[str, string(r"[0-9]{1,6}", "a whole number of 0 to 999999")]
-    before: Annotated[str, string(r"[0-9]{1,15}", "a number of a request")]
-    search: str
-    op: Annotated[str, one_of(LOGGED_OPS)]
-    status: Annotated[str, string(r"[1-5]xx|[1-5][0-9]{2}|none", "a status, 1xx to 5xx, or none")]
     account: str
 
 
@@ -85,7 +66,7 @@ class PlannedFailure(TypedDict, total=False):
     refund: bool
 
 
-def control_pages(sandbox: SandboxState) -> Mapping[str, Mapping[str, Page]]:
+def control_pages(sandbox: SandboxState) -> Pages:
     control = _Control(sandbox)
     return {
         "/sandbox/state": {"GET": control.show_state},
@@ -93,16 +74,11 @@ def control_pages(sandbox: SandboxState) -> Mapping[str, Mapping[str, Page]]:
         "/sandbox/creates": {"GET": control.show_creates},
         "/sandbox/requests": {"GET": control.show_requests},
         "/sandbox/requests/{n}": {"GET": control.show_request},
-        "/sandbox/faults": {
-            "GET": control.show_faults,
-            "POST": control.plan_fault,
-            "DELETE": control.clear_faults,
-        },
+        "/sandbox/faults": {"GET": control.show_faults, "POST": control.plan_fault, "DELETE": control.clear_faults},
         "/sandbox/faults/{id}": {"DELETE": control.remove_fault},
         "/sandbox/clock": {"POST": control.set_clock},
         "/sandbox/accounts": {"GET": control.show_accounts, "POST": control.add_account},
         "/sandbox/accounts/{name}": {"PATCH": control.set_balance},
-        "/sandbox/models": {"POST": control.add_model},
         "/sandbox/models/{code}": {"PATCH": control.change_model},
         "/sandbox/fail-next": {"POST": control.fail_next},
         "/sandbox/assets/{id}": {"DELETE": control.delete_asset},
@@ -116,87 +92,77 @@ class _Control:
 
     sandbox: SandboxState
 
-    def show_state(self, call: PageCall) -> Answer:
+    def show_state(self, call: Call) -> Answer:
         query = structure(_query(call), StateQuery)
-        return Answer.json(200, state_of(self.sandbox, int(query.get("limit", DEFAULT_LIMIT)), call.addresses))
+        addresses = self.sandbox.addresses_for(call.host)
+        return Answer.json(200, views.state_of(self.sandbox, int(query.get("limit", DEFAULT_LIMIT)), addresses))
 
-    def show_ledger(self, call: PageCall) -> Answer:
+    def show_ledger(self, call: Call) -> Answer:
         query = structure(_query(call), LedgerQuery)
         try:
             account = self.sandbox.account(query["account"]) if "account" in query else None
         except LookupError as error:
             raise InvalidInputError(f"account: {error.args[0]}") from None
-        return Answer.json(200, {"ledger": ledger_view(self.sandbox, account=account)})
+        return Answer.json(200, {"ledger": views.ledger_view(self.sandbox, account=account)})
 
-    def show_creates(self, _: PageCall) -> Answer:
-        return Answer.json(200, {"creates": [create_view(create) for create in self.sandbox.creates]})
+    def show_creates(self, _: Call) -> Answer:
+        return Answer.json(200, {"creates": [views.create_view(create) for create in self.sandbox.creates]})
 
-    def show_requests(self, call: PageCall) -> Answer:
-        query = structure(_query(call), RequestsQuery)
-        limit, before = (int(query[name]) if name in query else None for name in ("limit", "before"))
-        wanted = RequestFilter(**{name: query[name] for name in ("search", "op", "status", "account") if name in query})
-        return Answer.json(200, list_requests(self.sandbox, wanted, before=before, limit=limit))
+    def show_requests(self, call: Call) -> Answer:
+        return Answer.json(200, views.list_requests(self.sandbox, structure(_query(call), views.RequestsQuery)))
 
-    def show_request(self, call: PageCall) -> Answer:
-        """Return one request with its body."""
-        for request in self.sandbox.requests:
-            if str(request.n) == call.names["n"]:
-                return Answer.json(200, detail_of(self.sandbox, request))
-        raise Refusal(404, "NOT_FOUND", f"there is no request {show(call.names['n'])}, or none any more")
+    def show_request(self, call: Call) -> Answer:
+        found = next((each for each in self.sandbox.requests if str(each.n) == call.names["n"]), None)
+        if found is None:
+            raise Refusal(404, "NOT_FOUND", f"there is no request {show(call.names['n'])}, or none any more")
+        return Answer.json(200, views.detail_of(self.sandbox, found))
 
-    def show_faults(self, _: PageCall) -> Answer:
-        available = [form.as_json() for form in FORMS.values()]
-        return Answer.json(200, {**self._planned(), "ops": list(OPS), "available": available})
+    def show_faults(self, _: Call) -> Answer:
+        return Answer.json(200, {**self._planned(), "ops": list(OPS), "available": available_faults()})
 
-    def plan_fault(self, call: PageCall) -> Answer:
+    def plan_fault(self, call: Call) -> Answer:
         return Answer.json(201, planned_as_json(plan(self.sandbox.faults, read_body(call.body))))
 
-    def clear_faults(self, _: PageCall) -> Answer:
+    def clear_faults(self, _: Call) -> Answer:
         self.sandbox.faults.clear()
         return Answer.json(200, self._planned())
 
-    def remove_fault(self, call: PageCall) -> Answer:
+    def remove_fault(self, call: Call) -> Answer:
         try:
             self.sandbox.faults.remove(call.names["id"])
         except KeyError:
             raise _missing("fault", call.names["id"], [fault.id for fault in self.sandbox.faults.planned]) from None
         return Answer.json(200, self._planned())
 
-    def set_clock(self, call: PageCall) -> Answer:
+    def set_clock(self, call: Call) -> Answer:
         fields, clock = read_body(call.body), self.sandbox.clock
         change = structure(fields, ClockChange, [] if fields else ["speed or advance: required"])
         clock.speed = change.get("speed", clock.speed)
         clock.advance(change.get("advance", 0))
         return Answer.json(200, {"now": clock.now(), "speed": clock.speed})
 
-    def show_accounts(self, _: PageCall) -> Answer:
+    def show_accounts(self, _: Call) -> Answer:
         self.sandbox.settle()
-        return Answer.json(200, {"accounts": [account_view(account) for account in self.sandbox.accounts.values()]})
-
-    def add_account(self, call: PageCall) -> Answer:
-        fields = read_body(call.body)
-        name, api_key = (
-            value if isinstance(value := fields.get(field), str) else None for field in ("name", "api_key")
+        return Answer.json(
+            200, {"accounts": [views.account_view(account) for account in self.sandbox.accounts.values()]}
         )
-        checked = structure(fields, NewAccount, self.sandbox.accounts.problems(name, api_key))
-        balance = checked.get("balance", DEFAULT_BALANCE)
-        account = self.sandbox.add_account(name=name, api_key=api_key, balance=balance)
-        return Answer.json(201, account_view(account))
 
-    def set_balance(self, call: PageCall) -> Answer:
+    def add_account(self, call: Call) -> Answer:
+        fields = read_body(call.body)
+        texts = {name: fields[name] for name in ("name", "api_key") if isinstance(fields.get(name), str)}
+        checked = structure(fields, NewAccount, self.sandbox.accounts.problems(**texts))
+        account = self.sandbox.add_account(**texts, balance=checked.get("balance", DEFAULT_BALANCE))
+        return Answer.json(201, views.account_view(account))
+
+    def set_balance(self, call: Call) -> Answer:
         try:
             account = self.sandbox.account(call.names["name"])
         except LookupError as error:
             raise Refusal(404, "NOT_FOUND", error.args[0]) from None
         self.sandbox.set_balance(account, structure(read_body(call.body), BalanceChange)["balance"])
-        return Answer.json(200, account_view(account))
+        return Answer.json(200, views.account_view(account))
 
-    def add_model(self, call: PageCall) -> Answer:
-        entry = new_entry(read_body(call.body), self.sandbox.models)
-        self.sandbox.add_model(entry)
-        return Answer.json(201, entry.as_json())
-
-    def change_model(self, call: PageCall) -> Answer:
+    def change_model(self, call: Call) -> Answer:
         code = call.names["code"]
         if code not in self.sandbox.models:
             raise _missing("model", code, list(self.sandbox.models))
@@ -204,13 +170,13 @@ class _Control:
         self.sandbox.add_model(entry)
         return Answer.json(200, entry.as_json())
 
-    def fail_next(self, call: PageCall) -> Answer:
+    def fail_next(self, call: Call) -> Answer:
         failure = structure(read_body(call.body), PlannedFailure)
         reason, refund = failure.get("reason", DEFAULT_REASON), failure.get("refund", True)
         self.sandbox.fail_next_task(reason, refund=refund)
         return Answer.json(201, {"reason": reason, "refund": refund})
 
-    def delete_asset(self, call: PageCall) -> Answer:
+    def delete_asset(self, call: Call) -> Answer:
         asset_id = call.names["id"]
         try:
             self.sandbox.delete_asset(asset_id)
@@ -218,17 +184,16 @@ class _Control:
             raise Refusal(404, "NOT_FOUND", f"there is no asset {show(asset_id)}") from None
         return Answer.json(200, {"deleted": asset_id})
 
-    def reset(self, call: PageCall) -> Answer:
+    def reset(self, call: Call) -> Answer:
         structure(read_body(call.body), NoFields)
         self.sandbox.reset()
-        return Answer.json(200, {"counts": counts_of(self.sandbox)})
+        return Answer.json(200, {"counts": views.counts_of(self.sandbox)})
 
     def _planned(self) -> dict[str, Any]:
         return {"planned": [planned_as_json(planned) for planned in self.sandbox.faults.planned]}
 
 
-def _query(call: PageCall) -> dict[str, str]:
-    """Return the fields of the query; of a repeated field the last value."""
+def _query(call: Call) -> dict[str, str]:
     return {name: values[-1] for name, values in parse_qs(call.query, keep_blank_values=True).items()}
 
 

@@ -2,18 +2,19 @@
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
 from types import UnionType
-from typing import Annotated, Any, NotRequired, TypedDict, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NotRequired, TypedDict, Union, get_args, get_origin
 
-from attrs import frozen
+from attrs import asdict
 
-from vidgen_async.sandbox import json_codec
 from vidgen_async.sandbox.faults import OPS, Fault, FaultPlan, Op, PlannedFault
 from vidgen_async.sandbox.input_rules import (
     OBJECT,
     InvalidInputError,
     one_of,
+    parse_json,
     show,
     structure,
     whole_number,
@@ -40,61 +41,48 @@ class FaultRequest(TypedDict):
     args: NotRequired[Annotated[dict[str, Any], OBJECT]]
 
 
-@frozen
-class FaultForm:
-    """A fault that can be planned by name: the types of its arguments with their rules, and the defaults."""
-
-    name: str
-    make: Callable[..., Fault]
-    types: Mapping[str, Any]
-    defaults: Mapping[str, Any]
-    #: The type of a request for this fault.
-    request: type[Any]
-
-    @classmethod
-    def of(cls, name: str) -> "FaultForm":
-        make = getattr(Fault, name)
-        hints = get_type_hints(make, include_extras=True)
-        parameters = inspect.signature(make).parameters.items()
-        types = {argument: hints[argument] for argument, _ in parameters}
-        defaults = {argument: found.default for argument, found in parameters if found.default is not found.empty}
-        # These types are made of a signature, which type checkers do not allow.
-        typed_dict: Any = TypedDict
-        fields = {argument: NotRequired[kind] if argument in defaults else kind for argument, kind in types.items()}
-        arguments: Any = typed_dict("Arguments", fields)
-        request = get_type_hints(FaultRequest, include_extras=True) | {"args": Annotated[arguments, OBJECT]}
-        return cls(name, make, types, defaults, typed_dict("FaultRequest", request))
-
-    def as_json(self) -> dict[str, Any]:
-        """Return what an input form needs: each argument with its type, and its default unless it is required."""
-        return {
-            "name": self.name,
-            "description": _plain(inspect.getdoc(self.make) or ""),
+def available_faults() -> list[dict[str, Any]]:
+    """Return what an input form needs."""
+    return [
+        {
+            "name": name,
+            "description": _plain(inspect.getdoc(getattr(Fault, name)) or ""),
             "args": [
                 {
-                    "name": name,
-                    "type": _type_name(kind),
-                    "default": _as_json(self.defaults.get(name)),
-                    "required": name not in self.defaults,
+                    "name": each.name,
+                    "type": _type_name(each.annotation),
+                    "default": None if each.default is each.empty else _as_json(each.default),
+                    "required": each.default is each.empty,
                 }
-                for name, kind in self.types.items()
+                for each in _parameters(name)
             ],
         }
+        for name in NAMES
+    ]
 
 
-FORMS: Mapping[str, FaultForm] = {name: FaultForm.of(name) for name in NAMES}
+def _parameters(name: str) -> Iterable[inspect.Parameter]:
+    return inspect.signature(getattr(Fault, name)).parameters.values()
+
+
+@cache
+def _request_type(name: str) -> Any:
+    """Return the type of a request for a fault. It is made of a signature, which type checkers do not allow."""
+    typed_dict: Any = TypedDict
+    types = {
+        each.name: each.annotation if each.default is each.empty else NotRequired[each.annotation]
+        for each in _parameters(name)
+    }
+    arguments = typed_dict("Arguments", types)
+    return typed_dict("FaultRequest", {**FaultRequest.__annotations__, "args": Annotated[arguments, OBJECT]})
 
 
 def plan(faults: FaultPlan, fields: Mapping[str, Any]) -> PlannedFault:
-    """Plan the fault of a request ``{"op", "fault", "times", "after", "args"}``.
-
-    Raises:
-        InvalidInputError: The message names every problem.
-    """
+    """Plan the fault of a request ``{"op", "fault", "times", "after", "args"}``."""
     name = fields.get("fault")
-    form = FORMS.get(name) if isinstance(name, str) else None
-    request: Any = structure({"args": {}, **fields}, form.request if form else FaultRequest)
-    fault = FORMS[request["fault"]].make(**request["args"])
+    kind: Any = _request_type(name) if isinstance(name, str) and name in NAMES else FaultRequest
+    request = structure({"args": {}, **fields}, kind)
+    fault = getattr(Fault, request["fault"])(**request["args"])
     return faults.add(request["op"], fault, times=request.get("times", 1), after=request.get("after", 0))
 
 
@@ -121,13 +109,7 @@ def plan_text(faults: FaultPlan, text: str) -> PlannedFault:
 
 
 def planned_as_json(planned: PlannedFault) -> dict[str, Any]:
-    return {
-        "id": planned.id,
-        "op": planned.op,
-        "fault": planned.fault.name,
-        "times": planned.times,
-        "after": planned.after,
-    }
+    return {"id": planned.id, **asdict(planned, recurse=False), "fault": planned.fault.name}
 
 
 def _type_name(kind: Any) -> str:
@@ -138,7 +120,7 @@ def _type_name(kind: Any) -> str:
 
 def _parse_value(text: str) -> Any:
     try:
-        return json_codec.read(text)
+        return parse_json(text)
     except ValueError:
         return text
 
@@ -148,5 +130,4 @@ def _as_json(default: object) -> object:
 
 
 def _plain(text: str) -> str:
-    """Return a docstring as one line without its markup."""
     return re.sub(r":\w+:`([^`]*)`|``([^`]*)``", r"\1\2", " ".join(text.split()))
