@@ -106,7 +106,7 @@ class Videos:
         images = await self._read_images(local_images, None if progress is None else partial(progress, "upload"))
         unreadable = () if images is None else images.problems
         if checked is None or problems or unreadable:
-            from vidgen_async.service.validation import refusal  # noqa: PLC0415 - as for _make_request
+            from vidgen_async.service.request_checks import refusal  # noqa: PLC0415 - as for _make_request
 
             if order_id is not None and unreadable and not problems:
                 await self._orders.refuse_if_known(order_id, unreadable)
@@ -524,7 +524,7 @@ class Videos:
     def _make_request(
         self, request: tuple[VideoRequest, ...], fields: Mapping[str, object]
     ) -> tuple[VideoRequest | None, list[str]]:
-        from vidgen_async.service.validation import make_request  # noqa: PLC0415 - many programs create nothing
+        from vidgen_async.service.request_checks import make_request  # noqa: PLC0415 - many programs create nothing
 
         return make_request(request, fields, self._view.endpoints.absolute_asset)
 

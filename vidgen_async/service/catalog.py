@@ -72,7 +72,7 @@ class LiveCatalog:
     async def refuse_invalid(self, request: VideoRequest) -> None:
         """Raise InvalidRequestError if :meth:`check` finds problems, and AuthenticationError if the catalog was refused
         with 401: a create has the same key."""
-        from vidgen_async.service.validation import refuse  # noqa: PLC0415 - as below
+        from vidgen_async.service.request_checks import refuse  # noqa: PLC0415 - as below
 
         check = await self.check(request)
         refuse(check.problems)
@@ -83,7 +83,7 @@ class LiveCatalog:
         """All problems of the request, with those that were ``found`` before. A cached catalog suffices to accept it;
         before it is refused the catalog is fetched again, if possible. A catalog that cannot be fetched raises nothing:
         a warning is logged, once until it can be fetched."""
-        from vidgen_async.service.validation import (  # noqa: PLC0415 - programs that create nothing do not need it
+        from vidgen_async.service.request_checks import (  # noqa: PLC0415 - programs that create nothing do not need it
             field_of,
             problems_in_catalog,
             problems_of,

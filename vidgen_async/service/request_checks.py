@@ -10,9 +10,9 @@ from attrs import evolve
 from yarl import URL
 
 from vidgen_async.errors import InvalidRequestError
+from vidgen_async.redaction.messages import excerpt
 from vidgen_async.service.endpoints import why_not_json
-from vidgen_async.service.validation.references import is_placeholder, problem_of_url
-from vidgen_async.service.validation.value_repr import show_value
+from vidgen_async.service.references import is_placeholder, problem_of_url
 from vidgen_async.types.resources import RATIOS, Catalog, CatalogModel, VideoRequest
 
 #: Names of an upstream protocol, which the service does not take (2.4, rule 1).
@@ -209,6 +209,17 @@ _CHECKS: tuple[Callable[[VideoRequest], Iterator[str]], ...] = (
 def _items(request: VideoRequest, name: str) -> Iterator[tuple[int, Any]]:
     value: Sequence[Any] | None = getattr(request, name)
     return enumerate(value if isinstance(value, tuple) else ())
+
+
+def show_value(value: object) -> str:
+    """A text in quotes, shortened and without secrets; a number as it is; of anything else the type."""
+    if isinstance(value, str):
+        return repr(excerpt(value, limit=80))
+    if value is None or isinstance(value, bool | float):
+        return repr(value)
+    if isinstance(value, int):
+        return str(value) if abs(value) < 10**40 else "a number of very many digits"
+    return f"<{type(value).__name__}>"
 
 
 def field_of(problem: str) -> str:
