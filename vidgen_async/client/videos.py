@@ -18,7 +18,7 @@ from vidgen_async.events import contain_hook, contained, refuse_async
 from vidgen_async.orders import OnReceipt
 from vidgen_async.service.catalog import RequestCheck
 from vidgen_async.service.codec import read_task
-from vidgen_async.service.endpoints import add_image_ids, checked_task_id
+from vidgen_async.service.endpoints import add_image_ids, checked_task_id, refusal
 from vidgen_async.types.limits import ONE_DAY
 from vidgen_async.types.orders import Shard
 from vidgen_async.types.resources import (
@@ -106,8 +106,6 @@ class Videos:
         images = await self._read_images(local_images, None if progress is None else partial(progress, "upload"))
         unreadable = () if images is None else images.problems
         if checked is None or problems or unreadable:
-            from vidgen_async.service.request_checks import refusal  # noqa: PLC0415 - as for _make_request
-
             if order_id is not None and unreadable and not problems:
                 await self._orders.refuse_if_known(order_id, unreadable)
             raise refusal(

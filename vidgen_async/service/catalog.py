@@ -14,7 +14,7 @@ from vidgen_async.errors import AuthenticationError, ResponseTimeoutError, Servi
 from vidgen_async.events import Event, report
 from vidgen_async.redaction.messages import excerpt
 from vidgen_async.service.codec import read_catalog
-from vidgen_async.service.endpoints import Endpoints
+from vidgen_async.service.endpoints import Endpoints, refusal
 from vidgen_async.service.retries import Reads
 from vidgen_async.types.http import Delivery, Phase
 from vidgen_async.types.resources import Catalog, CatalogModel, VideoRequest
@@ -72,10 +72,9 @@ class LiveCatalog:
     async def refuse_invalid(self, request: VideoRequest) -> None:
         """Raise InvalidRequestError if :meth:`check` finds problems, and AuthenticationError if the catalog was refused
         with 401: a create has the same key."""
-        from vidgen_async.service.request_checks import refuse  # noqa: PLC0415 - as below
-
         check = await self.check(request)
-        refuse(check.problems)
+        if check.problems:
+            raise refusal(check.problems)
         if isinstance(check.catalog_error, AuthenticationError):
             raise copy(check.catalog_error)
 

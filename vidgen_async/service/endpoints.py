@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
@@ -16,7 +16,7 @@ from vidgen_async.redaction.messages import is_plain_word
 from vidgen_async.service.api_keys import KeyRing
 from vidgen_async.types.http import Body, Headers, Request, Timeouts, make_headers
 from vidgen_async.types.orders import OrderContent
-from vidgen_async.types.resources import ASSETS_PATH, Extra, TaskLike, VideoRequest, task_id_of
+from vidgen_async.types.resources import ASSETS_PATH, TaskLike, VideoRequest, task_id_of
 
 #: Bytes in UTF-8. PostgreSQL indexes at most 2,700 bytes, of which an order's account and id may need 1,600.
 LONGEST_TASK_ID = 500
@@ -158,8 +158,7 @@ def checked_task_id(task: TaskLike) -> str:
     task_id = task_id_of(task)
     if not is_task_id(task_id):
         rule = f"a task id must be text of at most {LONGEST_TASK_ID} bytes, and not empty, blank or dots"
-        message = f"{rule}: {task_id[:100]!r}"
-        raise InvalidRequestError(message, problems=[message])
+        raise InvalidRequestError(f"{rule}: {task_id[:100]!r}")
     return task_id
 
 
@@ -212,9 +211,28 @@ def create_body(request: VideoRequest) -> bytes:
     if isinstance(request.extra, Mapping):
         with suppress(TypeError, ValueError, RecursionError):
             return write_json(data)
-    # Raised out here: as a cause the error would quote the request.
-    problems = list(_not_json(data, request.extra))
-    raise InvalidRequestError(f"the request was not sent: {'; '.join(problems)}", problems=problems)
+    raise refusal(problems_in_json(request))  # out here: as a cause the error would quote the request
+
+
+def refusal(problems: Sequence[str]) -> InvalidRequestError:
+    """The error of a request with these problems."""
+    return InvalidRequestError(f"the request was not sent: {'; '.join(problems)}", problems=problems)
+
+
+def problems_in_json(request: VideoRequest) -> list[str]:
+    """What of the request JSON cannot hold, by its fields."""
+    extra: object = request.extra
+    names = extra if isinstance(extra, Mapping) else ()
+    other = next((name for name in names if not isinstance(name, str)), None)
+    if not isinstance(extra, Mapping):
+        problems = [f"extra: must be an object, not {type(extra).__name__}"]
+    elif other is not None:
+        problems = [f"extra: its names must be strings, not {type(other).__name__}"]
+    else:
+        why = why_not_json(extra)
+        problems = [] if why is None else [f"extra: {why}"]
+    reasons = {name: why_not_json(getattr(request, name)) for name in VideoRequest.field_names()}
+    return [*problems, *(f"{name}: {why}" for name, why in reasons.items() if why is not None)]
 
 
 def _replace_aliases(data: dict[str, Any]) -> None:
@@ -247,23 +265,11 @@ def add_image_ids(request: VideoRequest, ids: Iterable[str]) -> VideoRequest:
     """The request with more images, after its own. InvalidRequestError if its own ``image_ids`` are no list, or are in
     ``extra``, which would replace the others."""
     if isinstance(request.extra, Mapping) and "image_ids" in request.extra:
-        problem = "extra: image_ids in it would replace the ids of the local images: pass them as image_ids"
-        raise InvalidRequestError(f"the request was not sent: {problem}", problems=[problem])
+        raise refusal(["extra: image_ids in it would replace the ids of the local images: pass them as image_ids"])
     own = () if request.image_ids is None else request.image_ids
     if not isinstance(own, tuple):
-        problem = f"image_ids: must be a list, not {type(own).__name__}"
-        raise InvalidRequestError(f"the request was not sent: {problem}", problems=[problem])
+        raise refusal([f"image_ids: must be a list, not {type(own).__name__}"])
     return evolve(request, image_ids=(*own, *ids))
-
-
-def _not_json(data: Mapping[str, Any], extra: Extra) -> Iterator[str]:
-    if not isinstance(extra, Mapping):
-        yield f"extra: must be an object, not {type(extra).__name__}"
-    for name, value in data.items():
-        if not isinstance(name, str):
-            yield f"extra: its names must be strings, not {type(name).__name__}"
-        elif (why := why_not_json(name) or why_not_json(value)) is not None:
-            yield f"{name if name.isprintable() else 'extra'}: {why}"
 
 
 def read_request(body: bytes) -> VideoRequest:

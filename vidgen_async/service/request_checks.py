@@ -9,9 +9,8 @@ from typing import Any
 from attrs import evolve
 from yarl import URL
 
-from vidgen_async.errors import InvalidRequestError
 from vidgen_async.redaction.messages import excerpt
-from vidgen_async.service.endpoints import why_not_json
+from vidgen_async.service.endpoints import problems_in_json
 from vidgen_async.service.references import is_placeholder, problem_of_url
 from vidgen_async.types.resources import RATIOS, Catalog, CatalogModel, VideoRequest
 
@@ -51,25 +50,8 @@ def problems_of(
         problem = problem_of_url(value, service, now)
         if problem is not None:
             problems.append(f"{name}: {problem}")
-    values = {name: getattr(request, name) for name in _FIELDS}
-    if why_not_json(values) is not None:
-        wrong = set(map(field_of, problems))
-        for name, value in values.items():
-            problem = why_not_json(value) if name not in wrong else None
-            if problem is not None:
-                problems.append(f"{name}: {problem}")
-    return problems
-
-
-def refuse(problems: Sequence[str]) -> None:
-    """Raise InvalidRequestError if there are problems."""
-    if problems:
-        raise refusal(problems)
-
-
-def refusal(problems: Sequence[str]) -> InvalidRequestError:
-    """The error of a request with these problems."""
-    return InvalidRequestError(f"the request was not sent: {'; '.join(problems)}", problems=problems)
+    wrong = set(map(field_of, problems))
+    return [*problems, *(problem for problem in problems_in_json(request) if field_of(problem) not in wrong)]
 
 
 def make_request(
@@ -184,13 +166,8 @@ def _check_ids(request: VideoRequest) -> Iterator[str]:
 
 
 def _check_extra(request: VideoRequest) -> Iterator[str]:
-    if not isinstance(request.extra, Mapping):
-        yield f"extra: must be an object, not {type(request.extra).__name__}"
-        return
-    for name in request.extra:
-        if not isinstance(name, str):
-            yield f"extra: its names must be strings, not {type(name).__name__}"
-        elif name in UPSTREAM_NAMES:
+    for name in request.extra if isinstance(request.extra, Mapping) else ():
+        if name in UPSTREAM_NAMES:
             yield f"extra[{name!r}]: not a field of this service; use {UPSTREAM_NAMES[name]}"
         elif name in VideoRequest.field_names():
             yield f"extra[{name!r}]: a regular field; pass it as {name}=…"
