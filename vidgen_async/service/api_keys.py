@@ -27,9 +27,7 @@ class KeyRing:
     """The keys that a callable returned. It is called when a key is first needed, and again when the service refused
     the present one. Those with the same callable are equal.
 
-    Args:
-        ask: The callable.
-        check: Returns the key that a value stands for, or raises ConfigurationError.
+    ``check`` returns the key that a value stands for, or raises ConfigurationError.
     """
 
     def __init__(self, ask: KeyFunction, check: Callable[[object], str]) -> None:
@@ -52,16 +50,8 @@ class KeyRing:
         return hash(self._ask) if inspect.ismethod(self._ask) else id(self._ask)
 
     async def get(self, request: Request, clock: Clock, *, delivery: Delivery = Delivery.NOT_SENT) -> Key:
-        """The present key. Concurrent callers share one call of the callable, unless it raises or is cancelled.
-
-        Args:
-            request: The request that needs the key, within whose time limits it must be there.
-            clock: Measures that time.
-            delivery: Whether the request was sent already, with a key that was refused.
-
-        Raises:
-            KeyFunctionError: There is no key.
-        """
+        """The present key, within the time limits of the request; KeyFunctionError if there is none. Concurrent callers
+        share one call of the callable, unless it raises or is cancelled."""
         if self._key is not None:
             return self._key
         limits, shortest = request.timeouts, shortest_of(request.timeouts)
@@ -69,10 +59,9 @@ class KeyRing:
         try:
             return await within(clock, getattr(limits, shortest), self._get)
         except KeyFunctionError as error:
-            problem = error.message
+            message = f"{request.op}: {error.message}"
         except TimeoutError as error:
-            problem, cause = f"the api_key function did not return a key {limits.within(shortest)}", error
-        message = f"{request.op}: {problem}"
+            message, cause = f"{request.op}: the api_key function did not return a key {limits.within(shortest)}", error
         raise KeyFunctionError(message, delivery=delivery, phase=Phase.BUILD, op=request.op) from cause
 
     async def _get(self) -> Key:

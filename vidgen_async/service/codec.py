@@ -201,11 +201,12 @@ class Answer:
 
     def unexpected(self, what: str) -> UnexpectedResponseError:
         """The error for a body that cannot be used, quoting it."""
-        quoted = excerpt(self.body, self.known)
-        request = shown_request_id(self.headers, self.known)
-        message = f"{self.op}: the answer ({self.status}) {what}: {quoted or 'it is empty'}{request}"
+        quoted = excerpt(self.body, self.known) or "it is empty"
         return UnexpectedResponseError(
-            message, status=self.status, body=self.body, request_id=request_id_of(self.headers, self.known)
+            f"{self.op}: the answer ({self.status}) {what}: {quoted}{shown_request_id(self.headers, self.known)}",
+            status=self.status,
+            body=self.body,
+            request_id=request_id_of(self.headers, self.known),
         )
 
 
@@ -292,8 +293,8 @@ def read_poll(
     is_task_needed: bool = True,
     terminal_states: Mapping[str, TerminalStatus] = _NO_STATES,
 ) -> tuple[VideoTask | str | None, int]:
-    """GET /videos/{id} for polls: the task, or None if the body equals the last one (its mark is ``seen``); and the
-    mark of this body. If the task is not needed, and is queued or running, only its state is returned."""
+    """GET /videos/{id} for polls: the task, or None if the body is the one of the mark ``seen``; and the mark of this
+    body. If the task is not needed, and is queued or running, only its state is returned."""
     mark = hash(answer.body)
     if mark == seen:
         return None, mark
@@ -316,14 +317,10 @@ def read_created_id(body: bytes) -> tuple[str | None, dict[str, Any]]:
         return None, {}
     if not isinstance(data, dict):
         return None, {}
-    for name in ("id", "task_id"):
-        try:
-            return _identifier(data.get(name)), {
-                key: value for key, value in data.items() if key not in {"id", "task_id"}
-            }
-        except TypeError:
-            continue
-    return None, {}
+    ids = (_id_or_none(data.get(name)) for name in ("id", "task_id"))
+    task_id = next((found for found in ids if found is not None), None)
+    rest = {name: value for name, value in data.items() if name not in {"id", "task_id"}}
+    return (None, {}) if task_id is None else (task_id, rest)
 
 
 def is_json_object(body: bytes) -> bool:
