@@ -79,11 +79,7 @@ class _Failure:
 
 
 class Content:
-    """The video of one task. Each :meth:`open` starts at the content endpoint, so that the link is always current.
-
-    Args:
-        chunk_size: Maximum size in bytes of the chunks in which the body is read.
-    """
+    """The video of one task. Each :meth:`open` starts at the content endpoint, so that the link is always current."""
 
     def __init__(self, reads: Reads, endpoints: Endpoints, task: TaskLike, *, chunk_size: int = CHUNK) -> None:
         self.task_id = checked_task_id(task)
@@ -100,18 +96,8 @@ class Content:
 
         A body that starts at byte 0 begins like a video. Each request is sent once. If a link is refused, the task is
         queried, which refreshes it (4.5, 5.7), and the content is requested again, and finally the task's video_url. If
-        the content endpoint or a redirect from it fails otherwise, the video_url is used instead.
-
-        Args:
-            byte_range: The value of the Range header.
-            validator: The value of the If-Range header.
-
-        Raises:
-            ServiceError: Any other status: AuthenticationError for 401, NotFoundError for 404, NotReadyError for 409 …
-            LinkExpiredError: The link was refused, and so was a fresh one.
-            NotVideoError: The body is not a video.
-            DownloadError: A redirect cannot be followed.
-            TransportError: There was no response.
+        the content endpoint or a redirect from it fails otherwise, the video_url is used instead. Any other status is
+        raised as its ServiceError. ``validator`` is the value of the If-Range header.
         """
         start = self._endpoints.get_content(self.task_id, byte_range=byte_range, validator=validator)
         preferred = await self._read_latest_link(start) if self._prefers_link else None
@@ -164,13 +150,7 @@ class Content:
         self, result: ContentResponse, problem: str, head: bytes | None = None
     ) -> NotVideoError:
         """Return the error for a response that is not a video, quoting its beginning. For an error status the
-        ServiceError is raised instead.
-
-        Args:
-            result: The response.
-            problem: What is wrong with it, as the predicate of a sentence.
-            head: The beginning of the body, if it has been read.
-        """
+        ServiceError is raised instead. ``problem`` is the predicate of a sentence."""
         response = result.response
         if head is None:
             head = await _read_beginning(response)
@@ -222,11 +202,8 @@ class Content:
         return evolve(result, head=await self._read_head(result))
 
     async def _read_head(self, result: ContentResponse) -> bytes:
-        """Read and return the beginning of a body that starts at byte 0.
-
-        Raises:
-            NotVideoError: It is not a video. The bytes decide, since services and caches label videos in many ways.
-        """
+        """Read and return the beginning of a body that starts at byte 0, or raise NotVideoError. The bytes decide, since
+        services and caches label videos in many ways."""
         head = b""
         async for chunk in result.chunks:
             head += chunk
@@ -270,11 +247,7 @@ class Content:
         return evolve(request, url=url, headers=headers)
 
     def _resolve(self, base: URL, location: str) -> URL:
-        """Return the URL of a Location header, byte for byte.
-
-        Raises:
-            DownloadError: The URL is invalid, or it is not safe to follow it.
-        """
+        """Return the URL of a Location header, byte for byte; DownloadError if it is invalid or not safe to follow."""
         location = location.strip()
         shown = excerpt(location, self._reads.known)
         url = None
@@ -301,8 +274,9 @@ class Content:
         return url
 
     def _make_error(self, problem: str) -> DownloadError:
-        message = f"the video of task {self.task_id!r} could not be fetched: {problem}"
-        return DownloadError(message, task_id=self.task_id)
+        return DownloadError(
+            f"the video of task {self.task_id!r} could not be fetched: {problem}", task_id=self.task_id
+        )
 
     async def _read_latest_link(self, start: Request) -> Request | None:
         """Query the task and return the request for its video_url; None unless it is a link that needs no key."""

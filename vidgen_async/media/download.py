@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from vidgen_async.clock import Clock, hold_of, within
@@ -33,12 +32,7 @@ _RANGE = re.compile(r"[\w!#$%&'*+.^`|~-]+=[\x21-\x7e]+(?: [\x21-\x7e]+)*")
 
 
 class Downloads:
-    """Downloads and streams videos.
-
-    Args:
-        retry_for: Seconds without a new byte after which a failing download is no longer resumed.
-        rng: Returns a random number from 0 to 1, for jitter.
-    """
+    """Downloads and streams videos. A failing download is resumed until ``retry_for`` seconds without a new byte."""
 
     def __init__(
         self,
@@ -69,28 +63,9 @@ class Downloads:
     ) -> Path:
         """Save the video as the file ``to``, and return that path.
 
-        The video is written to a temporary file beside the target (``.name.part``) and checked (MP4 boxes, length), and
-        then replaces the target atomically; the new file has the permissions of the old one. On any error, and if the
-        call is cancelled before that, the target is unchanged and the temporary file is removed; one that a killed
-        process left is removed by the next download to the same target. A failing transfer is resumed if the strong
-        ETag and the last bytes are the same, else restarted, for as long as new bytes arrive. ``Timeouts.read`` limits
-        the time between two reads.
-
-        Args:
-            task: The task, its id or its receipt.
-            to: The target. If it cannot be written, DownloadError is raised before any request.
-            on_progress: Called as ``on_progress(received, total)`` on the event loop, at most about ten times a second.
-                ``received`` decreases if the transfer is restarted. An exception that it raises ends the download.
-            timeout: Limit for the whole download, in seconds.
-            overwrite: Replace a file that exists. Otherwise TargetExistsError is raised: before any request, or if the
-                file was created meanwhile.
-            accept_unverified: Save the video also if nothing shows whether its end is missing (its length was not
-                announced, and it has no index of all samples), and if an index names data that was not received.
-
-        Raises:
-            ServiceError: The service refused: NotReadyError, NotFoundError, AuthenticationError …
-            DownloadError: The video was not saved; LinkExpiredError, NotVideoError, TruncatedError and
-                UnverifiedVideoError state why.
+        The temporary file of a killed process is removed by the next download to the same target. A failing transfer is
+        resumed if the strong ETag and the last bytes are the same, else restarted. ``on_progress`` is called at most
+        about ten times a second; an exception that it raises ends the download.
         """
         content = Content(self._reads, self._endpoints, task, chunk_size=CHUNK_SIZE)
         file = PartialFile(to, overwrite=overwrite, hold=self._hold)
@@ -119,13 +94,12 @@ class Downloads:
             if timeout is None:
                 raise
             reason = transfer.problem or "the transfer was still in progress"
-            message = (
+            raise DownloadError(
                 f"the video of task {content.task_id!r} was not saved within {timeout:g} s; "
-                f"{transfer.received} bytes were received: {reason} (the limit is the timeout of this call)"
-            )
-            raise DownloadError(message, task_id=content.task_id, received=transfer.received) from (
-                transfer.last_error or error
-            )
+                f"{transfer.received} bytes were received: {reason} (the limit is the timeout of this call)",
+                task_id=content.task_id,
+                received=transfer.received,
+            ) from (transfer.last_error or error)
         return Path(os.fsdecode(to))
 
     @contextmanager
@@ -150,11 +124,7 @@ class Downloads:
         *,
         range: str | None = None,  # noqa: A002 - the header's name
     ) -> AsyncIterator["VideoStream"]:
-        """Stream the video without a file: ``async with downloads.stream(task, range="bytes=0-") as video``.
-
-        Leaving the block, or being cancelled in it, releases the connection. Arguments and errors are those of
-        :meth:`open_stream`.
-        """
+        """The stream of a video, which the end of the block closes."""
         async with await self.open_stream(task, range=range) as video:
             yield video
 
@@ -166,19 +136,13 @@ class Downloads:
     ) -> "VideoStream":
         """Return the stream of a video, which the caller closes.
 
-        Redirects are followed without the key, and a refused link is renewed once; nothing else is retried.
-
-        Args:
-            task: The task, its id or its receipt.
-            range: The value of the Range header, sent unchanged. Whether the response is 206 depends on the channel.
-
-        Raises:
-            ServiceError: Any status other than 200 and 206; that of a 416 has ``content_range``.
-            NotVideoError: The response is not a video.
+        Redirects are followed without the key, and a refused link is renewed once; nothing else is retried. Any status
+        other than 200 and 206 is a ServiceError; that of a 416 has ``content_range``.
         """
         if range is not None and not (isinstance(range, str) and _RANGE.fullmatch(range)):
-            problem = f"range: must be the value of a Range header, such as 'bytes=0-1023': {range!r:.80}"
-            raise InvalidRequestError(problem, problems=[problem])
+            raise InvalidRequestError(
+                f"range: must be the value of a Range header, such as 'bytes=0-1023': {range!r:.80}"
+            )
         content = Content(self._reads, self._endpoints, task)
         result = await content.open(byte_range=range)
         async with AsyncExitStack() as stack:
@@ -220,8 +184,7 @@ class VideoStream:
             BodyError: The body ended early (raised by the iterator).
         """
         if size < 1:
-            message = f"size must be at least 1: {size}"
-            raise ValueError(message)
+            raise ValueError(f"size must be at least 1: {size}")
         return Chunks(partial(self._read, size))
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -237,9 +200,7 @@ class VideoStream:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def _read(self, size: int) -> bytes | None:
@@ -250,10 +211,6 @@ class VideoStream:
 
 
 async def check_target(to: str | os.PathLike[str]) -> None:
-    """Check that a video can be saved as ``to``, by creating and removing a file beside it.
-
-    Raises:
-        DownloadError: The directory is missing or not writable, or ``to`` is a directory or a device.
-    """
+    """DownloadError if no video can be saved as ``to``: a file is created beside it, and removed."""
     async with PartialFile(to):
         pass

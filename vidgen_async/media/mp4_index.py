@@ -113,11 +113,7 @@ def read_index(file: BinaryIO, moov: Box) -> Index:
 
 
 def read_fragment(file: BinaryIO, moof: Box, defaults: Mapping[int, tuple[int, int]]) -> dict[int, Track]:
-    """Return what a fragment adds to each track.
-
-    Raises:
-        UnreadableError: It is not a fragment.
-    """
+    """Return what a fragment adds to each track."""
     tracks: dict[int, Track] = {}
     parts = _children(file, moof)
     _only(parts, b"mfhd")
@@ -154,11 +150,7 @@ def read_fragment(file: BinaryIO, moof: Box, defaults: Mapping[int, tuple[int, i
 
 
 def read_segment_index(file: BinaryIO, sidx: Box) -> tuple[int, int]:
-    """Return where the part of the file begins that a ``sidx`` lists, and where it ends.
-
-    Raises:
-        UnreadableError: It is not such an index.
-    """
+    """Return where the part of the file begins that a ``sidx`` lists, and where it ends."""
     fields = _Fields(file, sidx)
     fields.numbers(4, 2)
     fields.number_or_wide()
@@ -168,11 +160,7 @@ def read_segment_index(file: BinaryIO, sidx: Box) -> tuple[int, int]:
 
 
 def read_last_fragment(file: BinaryIO, mfra: Box) -> int:
-    """Return the highest offset of a fragment in the index of fragments (mfra); 0 if it names none.
-
-    Raises:
-        UnreadableError: It is not such an index.
-    """
+    """Return the highest offset of a fragment in the index of fragments (mfra); 0 if it names none."""
     highest = 0
     for box in of_kind(_children(file, mfra), b"tfra"):
         fields = _Fields(file, box)

@@ -99,25 +99,21 @@ class PartialFile:
 
     def _open(self) -> None:
         if "\0" in os.fsdecode(self._given):
-            message = "the path holds a null character"
-            raise OSError(message)
+            raise OSError("the path holds a null character")
         target = Path(os.path.realpath(os.fsdecode(self._given)))
         with suppress(FileNotFoundError):
             mode = target.stat().st_mode
             if stat.S_ISDIR(mode):
-                message = "it is a directory"
-                raise IsADirectoryError(message)
+                raise IsADirectoryError("it is a directory")
             if not stat.S_ISREG(mode):
-                message = "it is not a regular file"
-                raise OSError(message)
+                raise OSError("it is not a regular file")
             if not self._overwrite:
                 raise FileExistsError
         self._file = AtomicFile(target, keep_mode=True)
 
     def _require_file(self) -> AtomicFile:
         if self._file is None:
-            message = "the file is not open"
-            raise ValueError(message)
+            raise ValueError("the file is not open")
         return self._file
 
     def _write(self, chunks: Iterable[bytes]) -> None:

@@ -117,15 +117,9 @@ class Transfer:
             delay = self._compute_delay(error, failures)
             if delay is None or self._clock.now() + delay > self._last_progress_at + self._retry_for:
                 self._give_up(error, "" if delay is None else f", for {self._retry_for:g} s without a new byte")
-            report(
-                logger,
-                logging.INFO,
-                Event.DOWNLOAD_RETRIED,
-                "resuming the download of task %(task_id)s in %(seconds).1f s (%(error)s)",
-                task_id=self._content.task_id,
-                seconds=delay,
-                error=self.problem,
-            )
+            fields = {"task_id": self._content.task_id, "seconds": delay, "error": self.problem}
+            message = "resuming the download of task %(task_id)s in %(seconds).1f s (%(error)s)"
+            report(logger, logging.INFO, Event.DOWNLOAD_RETRIED, message, **fields)
             await self._clock.sleep(delay)
 
     def _compute_delay(self, error: TransportError | ServiceError | None, failures: int) -> float | None:
@@ -231,38 +225,36 @@ class Transfer:
         return False
 
     async def _is_complete(self) -> bool:
-        """Return whether the file is complete after a body without a transport error.
-
-        Raises:
-            NotVideoError: The file is not an MP4.
-            TruncatedError: It is incomplete although all announced bytes were received.
-        """
+        """Return whether the file is complete after a body without a transport error. NotVideoError if it is no MP4;
+        TruncatedError if it is incomplete although all announced bytes were received."""
         length, total = self._file.length, self._total
         if total is not None and length < total:
             self.problem = "it ended early"
             return False
         if total is not None and length > total:
             return await self._restart("more bytes were received than announced")
+        task_id = self._content.task_id
         try:
             structure = await self._file.inspect(mp4.read_structure)
+            if structure.end <= length and structure.has_moov and not structure.has_samples:
+                raise mp4.MalformedMP4Error("its index has no sample")
         except mp4.MalformedMP4Error as error:
-            message = f"the data received for task {self._content.task_id!r} is not a video: {error}"
-            raise NotVideoError(message, task_id=self._content.task_id, received=length) from error
+            message = f"the data received for task {task_id!r} is not a video: {error}"
+            raise NotVideoError(message, task_id=task_id, received=length) from error
         self.problem = self._find_problem(structure)
-        if structure.end <= length and structure.has_moov and not structure.has_samples:
-            message = f"the data received for task {self._content.task_id!r} is not a video: its index has no sample"
-            raise NotVideoError(message, task_id=self._content.task_id, received=length)
         if self.problem:
             if total is not None:
                 self._give_up(None)
             return False
         if not (self._is_verified(structure) or self._accept_unverified):
-            message = (
-                f"it cannot be verified that the video of task {self._content.task_id!r} is complete: "
-                f"{self._why_unverified(structure)}. Nothing was saved."
+            unknown = f"the service did not send its length, and the {length} received bytes do not show where it ends"
+            raise UnverifiedVideoError(
+                f"it cannot be verified that the video of task {task_id!r} is complete: "
+                f"{structure.contradiction or unknown}. Nothing was saved.",
+                task_id=task_id,
+                received=length,
+                advice="Download it again; to save it anyway, pass accept_unverified=True.",
             )
-            advice = "Download it again; to save it anyway, pass accept_unverified=True."
-            raise UnverifiedVideoError(message, task_id=self._content.task_id, received=length, advice=advice)
         return True
 
     def _find_problem(self, structure: mp4.BoxStructure) -> str:
@@ -282,10 +274,6 @@ class Transfer:
         is_delimited = self._is_delimited and not (structure.is_fragmented and structure.has_trailer)
         return self._total is not None or is_delimited or structure.proves_its_end
 
-    def _why_unverified(self, structure: mp4.BoxStructure) -> str:
-        unknown = f"and the {self._file.length} received bytes do not show where it ends"
-        return structure.contradiction or f"the service did not send its length, {unknown}"
-
     def _give_up(self, error: TransportError | ServiceError | None, how_long: str = "") -> NoReturn:
         """Raise ``error`` if it explains the failure, else a TruncatedError."""
         if error is not None and (
@@ -301,6 +289,5 @@ class Transfer:
 
 
 def _read_end(file: BinaryIO, length: int, size: int) -> bytes:
-    """Return the last bytes of a file of ``length`` bytes, at most ``size``."""
     file.seek(max(length - size, 0))
     return file.read(size)
