@@ -202,8 +202,8 @@ class Content:
         return evolve(result, head=await self._read_head(result))
 
     async def _read_head(self, result: ContentResponse) -> bytes:
-        """Read and return the beginning of a body that starts at byte 0, or raise NotVideoError. The bytes decide, since
-        services and caches label videos in many ways."""
+        """Read the beginning of a body that starts at byte 0; NotVideoError if it is not that of a video. The bytes
+        decide, since services and caches label videos in many ways."""
         head = b""
         async for chunk in result.chunks:
             head += chunk
