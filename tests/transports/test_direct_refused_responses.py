@@ -12,7 +12,7 @@ from tests.transports.raw_service import Connection, raw_service
 from tests.transports.sending import create, read, respond, swallowed
 from vidgen_async import Client, Timeouts, UncertainCreateError
 from vidgen_async.errors import BodyError, ProtocolError, TransportError
-from vidgen_async.transports.content_encoding import decompress
+from vidgen_async.transports.direct.bodies import decompress
 from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.types.http import LONGEST_ANSWER, make_headers
 from vidgen_async.types.orders import OrderState

@@ -200,7 +200,7 @@ class VideoStream:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
     async def _read(self, size: int) -> bytes | None:

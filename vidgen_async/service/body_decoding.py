@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 from typing import Any
 
-from vidgen_async.transports.content_encoding import decompress
+from vidgen_async.transports.direct.bodies import decompress
 from vidgen_async.types.http import LONG_ANSWER, Headers, make_headers
 
 #: Arrays and objects in values of the service are nested at most so deep.

@@ -20,7 +20,6 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from functools import partial, wraps
-from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -73,9 +72,7 @@ class Response(Protocol):
         ...
 
     async def __aenter__(self) -> Self: ...
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    async def __aexit__(self, *error: object) -> None: ...
 
 
 class Connection:
@@ -331,9 +328,7 @@ class BaseResponse:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
 

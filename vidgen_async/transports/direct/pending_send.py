@@ -19,9 +19,8 @@ from yarl import URL
 
 from vidgen_async.errors import TransportError
 from vidgen_async.redaction.messages import hide_secrets
-from vidgen_async.transports.content_encoding import CONTENT_CODINGS
 from vidgen_async.transports.direct import failures
-from vidgen_async.transports.direct.bodies import StreamedBody
+from vidgen_async.transports.direct.bodies import CONTENT_CODINGS, StreamedBody
 from vidgen_async.types.http import CHUNK, Body, BytesBody, Delivery, Phase, Request
 
 if TYPE_CHECKING:
@@ -269,8 +268,7 @@ class PendingCreate(PendingSend):
             self.is_held.set()
             await self.is_released.wait()
         if self._has_begun:  # a wrapper around aiohttp repeats the request
-            message = "the same request was about to be sent again"
-            raise NoRetryError(aiohttp.ClientConnectionError(message))
+            raise NoRetryError(aiohttp.ClientConnectionError("the same request was about to be sent again"))
         is_ready, self._has_begun = self.is_ready, True
         self.progress.delivery = Delivery.MAYBE_SENT
         self.progress.phase = Phase.WAIT if self.upload is None else Phase.SEND
