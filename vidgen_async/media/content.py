@@ -8,7 +8,7 @@ from functools import partial
 from http import HTTPStatus
 from urllib.parse import quote, urljoin
 
-from attrs import evolve, frozen
+from attrs import define, evolve, field, frozen
 from yarl import URL
 
 from vidgen_async.errors import DownloadError, LinkExpiredError, NotVideoError, ServiceError, TransportError
@@ -23,7 +23,6 @@ from vidgen_async.service.retries import Reads
 from vidgen_async.service.status_rules import rule_for
 from vidgen_async.transports.base import BufferedResponse, Chunks, Response
 from vidgen_async.types.http import CHUNK, Request, make_headers
-from vidgen_async.types.resources import TaskLike
 from vidgen_async.user_code import UserCode
 
 logger = logging.getLogger(__name__)
@@ -78,18 +77,18 @@ class _Failure:
         return self.is_refused_link or (not self.has_key and isinstance(self.error, DownloadError))
 
 
+@define(eq=False, repr=False)
 class Content:
     """The video of one task. Each :meth:`open` starts at the content endpoint, so that the link is always current."""
 
-    def __init__(self, reads: Reads, endpoints: Endpoints, task: TaskLike, *, chunk_size: int = CHUNK) -> None:
-        self.task_id = checked_task_id(task)
-        self._reads = reads
-        self._endpoints = endpoints
-        self._chunk_size = chunk_size
-        self._has_failed_link = False
-        self._prefers_link = False
-        self._last_url: URL | None = None
-        """Where the last accepted response came from."""
+    _reads: Reads
+    _endpoints: Endpoints
+    task_id: str = field(alias="task", converter=checked_task_id)
+    _chunk_size: int = CHUNK
+    _has_failed_link: bool = field(default=False, init=False)
+    _prefers_link: bool = field(default=False, init=False)
+    _last_url: URL | None = field(default=None, init=False)
+    """Where the last accepted response came from."""
 
     async def open(self, *, byte_range: str | None = None, validator: str | None = None) -> ContentResponse:
         """Request the content, and return the response with the bytes: 200, 206, or 416 if a range was requested.

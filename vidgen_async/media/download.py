@@ -10,12 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
+from attrs import define, field
+
 from vidgen_async.clock import Clock, hold_of, within
 from vidgen_async.errors import DownloadError, InvalidRequestError, ServiceError
 from vidgen_async.events import Event, report
 from vidgen_async.media.content import Content
 from vidgen_async.media.partial_file import PartialFile
-from vidgen_async.media.progress import OnProgress
+from vidgen_async.media.progress import OnProgress, Progress
 from vidgen_async.media.transfer import CHUNK_SIZE, Transfer
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads
@@ -31,25 +33,15 @@ _FORWARDED_HEADERS = ("Content-Type", "Content-Length", "Content-Range", "Accept
 _RANGE = re.compile(r"[\w!#$%&'*+.^`|~-]+=[\x21-\x7e]+(?: [\x21-\x7e]+)*")
 
 
+@define(eq=False, repr=False)
 class Downloads:
     """Downloads and streams videos. A failing download is resumed until ``retry_for`` seconds without a new byte."""
 
-    def __init__(
-        self,
-        reads: Reads,
-        endpoints: Endpoints,
-        clock: Clock,
-        *,
-        retry_for: float = 120.0,
-        rng: Callable[[], float] = random.random,
-    ) -> None:
-        self._reads = reads
-        self._endpoints = endpoints
-        self._clock = clock
-        self._retry_for = retry_for
-        self._rng = rng
-        # Virtual time must not advance while a thread writes.
-        self._hold = hold_of(clock)
+    _reads: Reads
+    _endpoints: Endpoints
+    _clock: Clock
+    _retry_for: float = field(default=120.0, kw_only=True)
+    _rng: Callable[[], float] = field(default=random.random, kw_only=True)
 
     async def download(
         self,
@@ -68,12 +60,13 @@ class Downloads:
         about ten times a second; an exception that it raises ends the download.
         """
         content = Content(self._reads, self._endpoints, task, chunk_size=CHUNK_SIZE)
-        file = PartialFile(to, overwrite=overwrite, hold=self._hold)
+        # Virtual time must not advance while a thread writes.
+        file = PartialFile(to, overwrite=overwrite, hold=hold_of(self._clock))
         transfer = Transfer(
             content,
             file,
             self._clock,
-            on_progress=on_progress,
+            progress=Progress(self._clock, on_progress),
             retry_for=self._retry_for,
             rng=self._rng,
             accept_unverified=accept_unverified,

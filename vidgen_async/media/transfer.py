@@ -6,6 +6,8 @@ from functools import partial
 from http import HTTPStatus
 from typing import BinaryIO, NoReturn
 
+from attrs import Factory, define, field
+
 from vidgen_async.clock import Clock, backoff
 from vidgen_async.errors import (
     BodyError,
@@ -20,7 +22,7 @@ from vidgen_async.events import Event, report
 from vidgen_async.media import mp4
 from vidgen_async.media.content import Content, ContentResponse
 from vidgen_async.media.partial_file import PartialFile
-from vidgen_async.media.progress import OnProgress, Progress
+from vidgen_async.media.progress import Progress
 from vidgen_async.service.retries import retry_delay
 from vidgen_async.types.http import Headers
 
@@ -38,6 +40,7 @@ _OVERLAP = 4096
 _MIN_OVERLAP = 16
 
 
+@define(eq=False, repr=False)
 class Transfer:
     """Downloads the complete video to ``file``, or raises. It continues for as long as new bytes arrive.
 
@@ -45,38 +48,27 @@ class Transfer:
     position, the download fails ``retry_for`` seconds after it has first reached that position.
     """
 
-    def __init__(
-        self,
-        content: Content,
-        file: PartialFile,
-        clock: Clock,
-        *,
-        on_progress: OnProgress | None,
-        retry_for: float,
-        rng: Callable[[], float],
-        accept_unverified: bool,
-    ) -> None:
-        self._content = content
-        self._file = file
-        self._clock = clock
-        self._progress: Progress[int | None] = Progress(clock, on_progress)
-        self._retry_for = retry_for
-        self._rng = rng
-        self._accept_unverified = accept_unverified
-        self._total: int | None = None
-        self._etag: str | None = None
-        self._buffer: list[bytes] = []
-        self._buffered = 0
-        """Number of bytes in the buffer."""
-        self.furthest = 0
-        """Number of bytes up to the furthest position that was reached."""
-        self._last_progress_at = clock.now()
-        self.problem = ""
-        """Why the latest attempt failed; empty if none has."""
-        self.last_error: TransportError | ServiceError | None = None
-        """The error of the latest failed attempt, if it had one."""
-        self._is_delimited = False
-        self._overlap = _OVERLAP
+    _content: Content
+    _file: PartialFile
+    _clock: Clock
+    _progress: Progress[int | None]
+    _retry_for: float
+    _rng: Callable[[], float]
+    _accept_unverified: bool
+    _total: int | None = field(default=None, init=False)
+    _etag: str | None = field(default=None, init=False)
+    _buffer: list[bytes] = field(factory=list, init=False)
+    _buffered: int = field(default=0, init=False)
+    """Number of bytes in the buffer."""
+    furthest: int = field(default=0, init=False)
+    """Number of bytes up to the furthest position that was reached."""
+    _last_progress_at: float = field(default=Factory(lambda self: self._clock.now(), takes_self=True), init=False)
+    problem: str = field(default="", init=False)
+    """Why the latest attempt failed; empty if none has."""
+    last_error: TransportError | ServiceError | None = field(default=None, init=False)
+    """The error of the latest failed attempt, if it had one."""
+    _is_delimited: bool = field(default=False, init=False)
+    _overlap: int = field(default=_OVERLAP, init=False)
 
     @property
     def received(self) -> int:

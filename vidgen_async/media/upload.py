@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote, unquote_to_bytes
 
-from attrs import evolve, field, frozen
+from attrs import define, evolve, field, frozen
 from yarl import URL
 
 from vidgen_async.clock import Clock, hold_of
@@ -51,14 +51,13 @@ _LONGEST_DATA_URI_HEADER = 1000
 _WEB = re.compile(r"\s*https?:", re.IGNORECASE)
 
 
+@define(eq=False, repr=False)
 class Uploads:
     """Uploads reference images (4.3)."""
 
-    def __init__(self, reads: Reads, endpoints: Endpoints, clock: Clock) -> None:
-        self._reads = reads
-        self._endpoints = endpoints
-        self._clock = clock
-        self._hold = hold_of(clock)
+    _reads: Reads
+    _endpoints: Endpoints
+    _clock: Clock
 
     async def upload(self, image: ImageSource, *, on_progress: OnSent | None = None) -> ReferenceAsset:
         """Upload an image, or reuse an asset of the service. ``on_progress`` must not raise."""
@@ -83,7 +82,7 @@ class Uploads:
 
     async def run(self, call: Callable[..., T], *arguments: Any) -> T:
         """Return the result of ``call(*arguments)``, which reads an image, in a thread."""
-        with self._hold():
+        with hold_of(self._clock)():
             return await asyncio.to_thread(call, *arguments)
 
     async def _send(self, body: Body) -> ReferenceAsset:

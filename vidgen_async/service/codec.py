@@ -5,7 +5,7 @@ Responses are parsed leniently. A field that cannot be read as its type is left 
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
@@ -156,6 +156,7 @@ _REQUEST_IDS = (
 )  # fmt: skip
 
 
+@attrs.define(eq=False, repr=False)
 class Answer:
     """One complete answer of the service, with what is needed to turn it into a value or an error.
 
@@ -163,26 +164,13 @@ class Answer:
     the request, which the answer may quote.
     """
 
-    __slots__ = ("body", "headers", "known", "op", "sent", "status", "url")
-
-    def __init__(
-        self,
-        op: str,
-        status: int,
-        headers: Headers,
-        body: bytes,
-        *,
-        url: URL,
-        known: Iterable[str] = (),
-        sent: bytes = b"",
-    ) -> None:
-        self.op: str = op
-        self.status: int = status
-        self.headers: Headers = headers
-        self.body: bytes = body
-        self.url: URL = url
-        self.sent: bytes = sent
-        self.known: KnownValues = as_known_values(known)
+    op: str
+    status: int
+    headers: Headers
+    body: bytes
+    url: URL = attrs.field(kw_only=True)
+    known: KnownValues = attrs.field(default=(), converter=as_known_values, kw_only=True)
+    sent: bytes = attrs.field(default=b"", kw_only=True)
 
     def json(self) -> Any:
         """The body as JSON; UnexpectedResponseError quotes a body that is not."""

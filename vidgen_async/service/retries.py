@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from http import HTTPStatus
 from typing import TypeVar
 
-from attrs import evolve
+from attrs import Factory, define, evolve, field
 
 from vidgen_async.clock import Clock, backoff
 from vidgen_async.errors import BodyError, ConnectionLostError, ServiceError, TransportClosedError, TransportError
@@ -33,6 +33,7 @@ T = TypeVar("T")
 _SHORT = re.compile(r"[0-9]{1,9}")
 
 
+@define(eq=False, repr=False)
 class Reads:
     """Sends requests that may be repeated without harm: every GET, and uploads (a duplicate upload is free).
 
@@ -40,29 +41,17 @@ class Reads:
     No message shows ``known`` values. ``on_answer`` is called when the service has answered in its own form.
     """
 
-    def __init__(
-        self,
-        transport: Transport,
-        clock: Clock,
-        *,
-        origin: str,
-        known: tuple[str, ...] = (),
-        key_ring: KeyRing | None = None,
-        retry_for: float = 60.0,
-        on_answer: Callable[[], object] = bool,
-        rng: Callable[[], float] = random.random,
-    ) -> None:
-        self._transport = transport
-        self._clock = clock
-        self._origin = origin
-        self.known: KnownValues = KnownValues(known)
-        self._own_known = known
-        self._key_ring = key_ring
-        self._keys: tuple[str, ...] = ()
-        """Those of the ring that are known values."""
-        self._retry_for = retry_for
-        self._on_answer = on_answer
-        self._rng = rng
+    _transport: Transport
+    _clock: Clock
+    _origin: str = field(kw_only=True)
+    _own_known: tuple[str, ...] = field(default=(), alias="known", kw_only=True)
+    _key_ring: KeyRing | None = field(default=None, kw_only=True)
+    _retry_for: float = field(default=60.0, kw_only=True)
+    _on_answer: Callable[[], object] = field(default=bool, kw_only=True)
+    _rng: Callable[[], float] = field(default=random.random, kw_only=True)
+    known: KnownValues = field(default=Factory(lambda self: KnownValues(self._own_known), takes_self=True), init=False)
+    _keys: tuple[str, ...] = field(default=(), init=False)
+    """Those of the ring that are known values."""
 
     def send(self, request: Request, *, attempt: int = 1) -> Awaitable[Response]:
         """Send ``request``, for a caller that streams the body. Redirects and error statuses are returned unchanged.
