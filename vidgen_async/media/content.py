@@ -3,7 +3,7 @@
 import logging
 import re
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from http import HTTPStatus
 from urllib.parse import quote, urljoin
@@ -241,7 +241,7 @@ class Content:
         """Return the request for another URL. Only paths of the service need the key, and its signed links do not
         (5.5). Once the key was removed for another origin, it is not added again."""
         headers = request.headers
-        if not self._endpoints.is_own(url) or _is_signed(url):
+        if not self._endpoints.is_own(url) or "sig" in url.query:
             headers = make_headers([(name, headers[name]) for name in _SAFE_HEADERS if name in headers])
         return evolve(request, url=url, headers=headers)
 
@@ -297,20 +297,14 @@ def _encode_location(location: str) -> str:
     )
 
 
-def _is_signed(url: URL) -> bool:
-    return "sig" in url.query
-
-
 async def _read_beginning(response: Response) -> bytes:
     """Read enough of a response to identify it, also if it ends early."""
     head = b""
-    try:
+    with suppress(TransportError):
         async for chunk in response.chunks():
             head += chunk
             if len(head) >= _EXCERPT_SIZE:
                 break
-    except TransportError:
-        return head
     return head
 
 

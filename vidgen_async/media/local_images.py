@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from vidgen_async.errors import InvalidRequestError, ServiceError, TransportError
 from vidgen_async.media.progress import OnSent
@@ -35,18 +35,18 @@ class LocalImage:
     """The path of a file as messages show it."""
 
 
+@define(eq=False, repr=False)
 class LocalImages:
     """The images of one create. Call :meth:`read` first. ``on_progress`` is called with the uploaded fraction of all
     images together, from 0.0 to 1.0."""
 
-    def __init__(self, uploads: Uploads, *, on_progress: Callable[[float], None] | None = None) -> None:
-        self._uploads = uploads
-        self._on_progress = on_progress
-        self._images: list[LocalImage | ReferenceAsset] = []
-        self.problems: tuple[str, ...] = ()
-        """Why images cannot be used, with their positions."""
-        self.keys: tuple[str, ...] = ()
-        """What each is compared by: the SHA-256 of its content, or the image id of an asset. For an image that cannot
+    _uploads: Uploads
+    _on_progress: Callable[[float], None] | None = field(default=None, kw_only=True)
+    _images: list[LocalImage | ReferenceAsset] = field(factory=list, init=False)
+    problems: tuple[str, ...] = field(default=(), init=False)
+    """Why images cannot be used, with their positions."""
+    keys: tuple[str, ...] = field(default=(), init=False)
+    """What each is compared by: the SHA-256 of its content, or the image id of an asset. For an image that cannot
         be used, a stand-in."""
 
     async def read(self, images: Iterable[ImageSource]) -> None:

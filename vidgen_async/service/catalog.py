@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from copy import copy
 from typing import ClassVar
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from vidgen_async.clock import Clock, within
 from vidgen_async.errors import AuthenticationError, ResponseTimeoutError, ServiceError, TransportError, VidgenError
@@ -50,19 +50,20 @@ class RequestCheck(Serializable):
         return not self.problems
 
 
+@define(eq=False, repr=False)
 class LiveCatalog:
     """Checks requests against the live catalog (2.1, rule 5 of 2.4); concurrent checks share one fetch."""
 
-    def __init__(self, reads: Reads, endpoints: Endpoints, clock: Clock) -> None:
-        self._reads = reads
-        self._endpoints = endpoints
-        self._clock = clock
-        self._reading = asyncio.Lock()
-        self._catalog: Catalog | None = None
-        self._read_at = -math.inf
-        self._failure: VidgenError | None = None
-        self._failed_at = self._paused_until = -math.inf
-        self._is_failure_reported = False
+    _reads: Reads
+    _endpoints: Endpoints
+    _clock: Clock
+    _reading: asyncio.Lock = field(factory=asyncio.Lock, init=False)
+    _catalog: Catalog | None = field(default=None, init=False)
+    _read_at: float = field(default=-math.inf, init=False)
+    _failure: VidgenError | None = field(default=None, init=False)
+    _failed_at: float = field(default=-math.inf, init=False)
+    _paused_until: float = field(default=-math.inf, init=False)
+    _is_failure_reported: bool = field(default=False, init=False)
 
     def keep(self, catalog: Catalog, fetched_at: float | None = None) -> None:
         """Cache a catalog that was fetched at that moment (default: now)."""

@@ -169,7 +169,7 @@ class Answer:
     headers: Headers
     body: bytes
     url: URL = attrs.field(kw_only=True)
-    known: KnownValues = attrs.field(default=(), converter=as_known_values, kw_only=True)
+    known: KnownValues = attrs.field(factory=KnownValues, converter=as_known_values, kw_only=True)
     sent: bytes = attrs.field(default=b"", kw_only=True)
 
     def json(self) -> Any:

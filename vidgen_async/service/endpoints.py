@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 from attrs import evolve, field, frozen
@@ -24,7 +24,7 @@ LONGEST_TASK_ID = 500
 _PLAIN_ID = re.compile(rf"[A-Za-z0-9_~-][A-Za-z0-9_.~-]{{0,{LONGEST_TASK_ID - 1}}}")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 #: Compatibility aliases in requests, and the fields that they stand for (section 9).
-_ALIASES = {"seconds": "duration", "aspect_ratio": "ratio"}
+ALIASES = {"seconds": "duration", "aspect_ratio": "ratio"}
 
 
 @frozen
@@ -86,24 +86,22 @@ class Endpoints:
         # Not parsed as a whole: this is done for each poll.
         return self.base_url.with_path(self.base_url.raw_path + path, encoded=True)
 
-    def _read(self, op: str, path: str) -> Request:
-        return Request(
-            op=op,
-            method="GET",
-            url=self._url(path),
-            headers=self._read_headers,
-            timeouts=self.timeouts,
-            pool="polls" if self.is_for_polls else "reads",
-        )
+    def _get(self, op: str, path: str) -> Request:
+        pool: Literal["polls", "reads"] = "polls" if self.is_for_polls else "reads"
+        headers, timeouts = self._read_headers, self.timeouts
+        return Request(op=op, method="GET", url=self._url(path), headers=headers, timeouts=timeouts, pool=pool)
+
+    def _post(self, op: str, path: str, body: Body, headers: Headers, timeouts: Timeouts) -> Request:
+        return Request(op=op, method="POST", url=self._url(path), headers=headers, body=body, timeouts=timeouts)
 
     def list_models(self) -> Request:
-        return self._read("models.list", "/models")
+        return self._get("models.list", "/models")
 
     def get_account(self) -> Request:
-        return self._read("account.get", "/account")
+        return self._get("account.get", "/account")
 
     def get_video(self, task: TaskLike) -> Request:
-        return self._read("videos.get", f"/videos/{quoted_task_id(task)}")
+        return self._get("videos.get", f"/videos/{quoted_task_id(task)}")
 
     def get_content(self, task: TaskLike, *, byte_range: str | None = None, validator: str | None = None) -> Request:
         """The video itself (4.6), uncompressed, so that lengths and ranges mean what they say."""
@@ -112,36 +110,16 @@ class Endpoints:
             more["Range"] = byte_range
         if validator is not None:
             more["If-Range"] = validator
-        url = self._url(f"/videos/{quoted_task_id(task)}/content")
-        return Request(
-            op="videos.content",
-            method="GET",
-            url=url,
-            headers=self._headers(more),
-            timeouts=self._unlimited,
-            pool="streams",
-        )
+        read = self._get("videos.content", f"/videos/{quoted_task_id(task)}/content")
+        return evolve(read, headers=self._headers(more), timeouts=self._unlimited, pool="streams")
 
     def create_file(self, body: Body) -> Request:
-        return Request(
-            op="files.create",
-            method="POST",
-            url=self._url("/files"),
-            headers=self._headers({}),
-            body=body,
-            timeouts=self.timeouts,
-        )
+        return self._post("files.create", "/files", body, self._read_headers, self.timeouts)
 
     def create_video(self, body: Body, idempotency_key: str) -> Request:
-        return Request(
-            op="videos.create",
-            method="POST",
-            url=self._url("/videos"),
-            # Uncompressed: what is received is read as it is, whatever its label.
-            headers=self._headers({"Idempotency-Key": idempotency_key, "Accept-Encoding": "identity"}),
-            body=body,
-            timeouts=self._unlimited,
-        )
+        # Uncompressed: what is received is read as it is, whatever its label.
+        headers = self._headers({"Idempotency-Key": idempotency_key, "Accept-Encoding": "identity"})
+        return self._post("videos.create", "/videos", body, headers, self._unlimited)
 
     def absolute(self, url: str) -> str:
         """2.3: an address that starts with ``/`` gets the service's host; nothing else of it changes."""
@@ -237,7 +215,7 @@ def problems_in_json(request: VideoRequest) -> list[str]:
 
 def _replace_aliases(data: dict[str, Any]) -> None:
     """Put values under the names that the aliases stand for (section 9); two different values stay as they are."""
-    for alias, name in _ALIASES.items():
+    for alias, name in ALIASES.items():
         if alias in data and repr(data.get(name, data[alias])) == repr(data[alias]):  # 5 is not 5.0, and 1 is not true
             data[name] = data.pop(alias)
 

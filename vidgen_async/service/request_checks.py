@@ -10,7 +10,7 @@ from attrs import evolve
 from yarl import URL
 
 from vidgen_async.redaction.messages import excerpt
-from vidgen_async.service.endpoints import problems_in_json
+from vidgen_async.service.endpoints import ALIASES, problems_in_json
 from vidgen_async.service.references import is_placeholder, problem_of_url
 from vidgen_async.types.resources import RATIOS, Catalog, CatalogModel, VideoRequest
 
@@ -118,9 +118,6 @@ def _check_duration(request: VideoRequest) -> Iterator[str]:
         value = getattr(request, name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             yield f"{name}: must be a whole number of seconds, 1 or more: {show_value(value)}"
-    if None not in (request.duration, request.seconds) and request.duration != request.seconds:
-        values = f"{show_value(request.duration)} and {show_value(request.seconds)}"
-        yield f"seconds: an alias of duration, but they differ ({values}); pass only one"
 
 
 def _check_ratio(request: VideoRequest) -> Iterator[str]:
@@ -128,9 +125,14 @@ def _check_ratio(request: VideoRequest) -> Iterator[str]:
         value = getattr(request, name)
         if value is not None and value not in RATIOS:
             yield f"{name}: must be one of {', '.join(RATIOS)}: {show_value(value)}"
-    if None not in (request.ratio, request.aspect_ratio) and request.ratio != request.aspect_ratio:
-        values = f"{show_value(request.ratio)} and {show_value(request.aspect_ratio)}"
-        yield f"aspect_ratio: an alias of ratio, but they differ ({values}); pass only one"
+
+
+def _check_aliases(request: VideoRequest) -> Iterator[str]:
+    for alias, name in ALIASES.items():
+        one, other = getattr(request, name), getattr(request, alias)
+        if None not in (one, other) and one != other:
+            values = f"{show_value(one)} and {show_value(other)}"
+            yield f"{alias}: an alias of {name}, but they differ ({values}); pass only one"
 
 
 def _urls(request: VideoRequest) -> Iterator[tuple[str, object]]:
@@ -177,6 +179,7 @@ _CHECKS: tuple[Callable[[VideoRequest], Iterator[str]], ...] = (
     _check_texts,
     _check_duration,
     _check_ratio,
+    _check_aliases,
     _check_lists,
     _check_ids,
     _check_extra,

@@ -46,30 +46,24 @@ class Response(Protocol):
     @property
     def status(self) -> int:
         """The HTTP status."""
-        ...
 
     @property
     def headers(self) -> Headers:
         """As received; names are compared without case."""
-        ...
 
     @property
     def url(self) -> URL:
         """The URL of the request."""
-        ...
 
     async def read(self) -> bytes:
         """Return the whole body; a second call returns the same bytes. BodyError when it is incomplete."""
-        ...
 
     def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
         """The body in chunks of at most ``size`` bytes, also after ``read()``. BodyError states how many bytes of an
         incomplete body were received."""
-        ...
 
     async def aclose(self) -> None:
         """Release the response. May be called twice."""
-        ...
 
     async def __aenter__(self) -> Self: ...
     async def __aexit__(self, *error: object) -> None: ...
@@ -369,15 +363,12 @@ class BodyObserver(Protocol):
 
     def on_chunk(self, chunk: bytes) -> None:
         """A part of the body is about to be returned to the reader."""
-        ...
 
     async def on_end(self, error: BaseException | None) -> None:
         """The body is complete, or reading it raised ``error``."""
-        ...
 
     async def on_close(self) -> None:
         """The response was closed, whether or not its body was read."""
-        ...
 
 
 class ObservedResponse(BaseResponse):
