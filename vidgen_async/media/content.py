@@ -132,7 +132,6 @@ class Content:
         return self._prefers_link
 
     async def _renew(self, start: Request, refused: _Failure) -> ContentResponse:
-        """Request the content again after a refused link, and then the task's video_url."""
         latest = await self._read_latest_link(start)
         second = await self._fetch(start)
         if isinstance(second, _Failure) and second.is_bad_link:
@@ -298,7 +297,6 @@ def _encode_location(location: str) -> str:
 
 
 async def _read_beginning(response: Response) -> bytes:
-    """Read enough of a response to identify it, also if it ends early."""
     head = b""
     with suppress(TransportError):
         async for chunk in response.chunks():

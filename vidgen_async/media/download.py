@@ -97,7 +97,6 @@ class Downloads:
 
     @contextmanager
     def _reporting(self, content: Content, transfer: Transfer) -> Iterator[None]:
-        """Report how the download in the block ended."""
         began = self._clock.now()
         facts: dict[str, object] = {"task_id": content.task_id, "error": None}
         try:

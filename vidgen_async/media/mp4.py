@@ -108,7 +108,6 @@ def is_delimited(headers: Headers) -> bool:
 
 
 def content_range(headers: Headers) -> ContentRange | None:
-    """Return the Content-Range; None if there is none or it is invalid."""
     match = _CONTENT_RANGE.fullmatch(headers.get("Content-Range", "").strip())
     if match is None:
         return None
@@ -125,7 +124,6 @@ def strong_etag(headers: Headers) -> str | None:
 
 
 def begins_like_mp4(head: bytes | bytearray) -> bool:
-    """Return whether the data begins with a box of an MP4 or QuickTime file."""
     return len(head) >= SIGNATURE_SIZE and bytes(head[4:8]) in _FIRST_BOXES
 
 

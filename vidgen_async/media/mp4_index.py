@@ -32,7 +32,6 @@ class Box:
 
     @property
     def is_valid(self) -> bool:
-        """Whether its type and its size are possible."""
         is_kind = all(0x20 <= byte < 0x7F or byte == 0xA9 for byte in self.kind)
         return is_kind and self.end >= self.payload
 
@@ -52,7 +51,6 @@ class Track:
     timescale: int = 0
 
     def with_fragment(self, other: "Track") -> "Track":
-        """Return the track with the samples of a fragment added."""
         samples = None if self.samples is None or other.samples is None else self.samples + other.samples
         last, end = max((self.last, self.end), (other.last, other.end), key=lambda chunk: chunk[1])
         return evolve(self, samples=samples, last=last, end=end, duration=self.duration + other.duration)
@@ -113,7 +111,6 @@ def read_index(file: BinaryIO, moov: Box) -> Index:
 
 
 def read_fragment(file: BinaryIO, moof: Box, defaults: Mapping[int, tuple[int, int]]) -> dict[int, Track]:
-    """Return what a fragment adds to each track."""
     tracks: dict[int, Track] = {}
     parts = _children(file, moof)
     _only(parts, b"mfhd")
@@ -228,7 +225,6 @@ def _children(file: BinaryIO, parent: Box) -> list[Box]:
 
 
 def of_kind(boxes: Iterable[Box], kind: bytes) -> list[Box]:
-    """Return the boxes of one type."""
     return [box for box in boxes if box.kind == kind]
 
 

@@ -63,11 +63,9 @@ class PartialFile:
         await self._run(self._discard)
 
     async def write(self, chunks: Iterable[bytes]) -> None:
-        """Write all of the chunks, in one thread."""
         await self._run(self._write, chunks)
 
     async def truncate(self) -> None:
-        """Make it an empty file again."""
         if self.length:
             await self._run(self._require_file().truncate)
 

@@ -53,8 +53,6 @@ _WEB = re.compile(r"\s*https?:", re.IGNORECASE)
 
 @define(eq=False, repr=False)
 class Uploads:
-    """Uploads reference images (4.3)."""
-
     _reads: Reads
     _endpoints: Endpoints
     _clock: Clock
@@ -190,7 +188,6 @@ def _read_path(path: str | os.PathLike[str]) -> tuple[bytes, str] | InvalidReque
 
 
 def _is_base64(head: str) -> bool:
-    """Whether a text with this beginning may be an image in Base64."""
     text = "".join(unquote(head).split())[:_BASE64_SIGNATURE_LENGTH]
     return len(text) >= _MIN_BASE64_LENGTH and image_type(_decode_base64(text) or b"") is not None
 

@@ -181,7 +181,6 @@ class Answer:
         raise self.unexpected("is not JSON") from cause
 
     def object(self) -> dict[str, Any]:
-        """The body as a JSON object."""
         data = self.json()
         if not isinstance(data, dict):
             raise self.unexpected("is not a JSON object")
@@ -329,6 +328,5 @@ def request_id_of(headers: Headers, known: KnownValues | None = None) -> str | N
 
 
 def shown_request_id(headers: Headers, known: KnownValues) -> str:
-    """The request id as messages show it."""
     request_id = request_id_of(headers)
     return "" if request_id is None else f" (request {excerpt(request_id, known, limit=100)})"

@@ -56,7 +56,6 @@ class Endpoints:
 
     @property
     def key_ring(self) -> KeyRing | None:
-        """Where the key is if a callable returns it."""
         return self.api_key if isinstance(self.api_key, KeyRing) else None
 
     @property
@@ -71,7 +70,6 @@ class Endpoints:
         return str(self.base_url.origin())
 
     def is_own(self, url: URL) -> bool:
-        """Return whether an absolute URL has the origin of the service."""
         own = self.base_url
         return (url.scheme, (url.host or "").lower(), url.port) == (own.scheme, (own.host or "").lower(), own.port)
 
@@ -150,7 +148,6 @@ def is_task_id(text: str) -> bool:
 
 
 def quoted_task_id(task: TaskLike) -> str:
-    """The id of the task as one path segment."""
     if isinstance(task, str) and _PLAIN_ID.fullmatch(task):
         return task
     return quote(checked_task_id(task), safe="")
@@ -193,7 +190,6 @@ def create_body(request: VideoRequest) -> bytes:
 
 
 def refusal(problems: Sequence[str]) -> InvalidRequestError:
-    """The error of a request with these problems."""
     return InvalidRequestError(f"the request was not sent: {'; '.join(problems)}", problems=problems)
 
 

@@ -75,7 +75,6 @@ def service_error(answer: Answer, *, origin: str, wall: datetime) -> ServiceErro
 
 
 def _meaning(rule: StatusRule, op: str) -> str:
-    """What the rule means to this operation."""
     if rule.error is errors.NotFoundError:
         return rule.meaning if op in _OPS_OF_TASKS else _NOT_FOUND
     return rule.meaning if op == "videos.create" else _MEANING_ELSEWHERE.get(rule.error, rule.meaning)

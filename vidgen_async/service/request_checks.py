@@ -238,7 +238,6 @@ def problem_of_model(code: str, catalog: Catalog) -> str | None:
 
 
 def problems_with_model(request: VideoRequest, model: CatalogModel) -> list[str]:
-    """Everything in the request that this model does not take."""
     checks = (_check_model_duration, _check_model_resolution, _check_references)
     return [problem for check in checks for problem in check(request, model)]
 

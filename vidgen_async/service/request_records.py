@@ -57,7 +57,6 @@ class RequestRecord:
     _is_over: bool = field(init=False, default=False)
 
     async def send(self, send: Callable[[], Awaitable[Response]]) -> Response:
-        """Send the request, and log how that ended."""
         try:
             response = await send()
         except BaseException as failure:

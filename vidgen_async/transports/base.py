@@ -208,7 +208,6 @@ _CAPABILITIES = ("is_replay", "goes_out", "is_recording", "clock", "user_agent")
 
 
 def _base_position(kind: type, name: str) -> int:
-    """The position of the class that defines the method, among the bases of ``kind``."""
     return next(position for position, base in enumerate(kind.__mro__) if name in vars(base))
 
 
@@ -286,7 +285,6 @@ class Chunks:
 
 
 def chunks_of(body: bytes, size: int) -> Chunks:
-    """Iterate over a body in memory."""
     stream = io.BytesIO(body)
 
     async def read() -> bytes | None:
@@ -313,7 +311,6 @@ class BaseResponse:
         return self._open(size) if self._body is None else chunks_of(self._body, size)
 
     def _open(self, size: int) -> AsyncIterator[bytes]:
-        """Iterate over a body that was not read."""
         raise NotImplementedError
 
     async def aclose(self) -> None:

@@ -188,7 +188,6 @@ class Harness:
 
 
 async def bounded(work: Awaitable[T], claim: str) -> T:
-    """Await what a transport does; fail with this claim when it takes too long."""
     with check_errors():
         async with time_limit(claim):
             return await work
@@ -196,7 +195,6 @@ async def bounded(work: Awaitable[T], claim: str) -> T:
 
 @asynccontextmanager
 async def time_limit(claim: str) -> AsyncIterator[None]:
-    """Fail with this claim when the block takes too long."""
     limit = asyncio.timeout(TIME_LIMIT)
     try:
         async with limit:
@@ -349,7 +347,6 @@ class _Loopback(Harness):
         await self._changed.wait()
 
     async def aclose(self) -> None:
-        """Close all connections."""
         workers = list(self._has_open_request)
         for worker in workers:
             worker.cancel()

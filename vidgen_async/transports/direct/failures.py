@@ -76,7 +76,6 @@ def _secrets_of(request: Request, proxy: URL | None) -> Iterator[str]:
 
 
 def where(request: Request) -> str:
-    """``host:port`` of the request."""
     return f"{request.url.host}:{request.url.port}"
 
 
@@ -152,12 +151,10 @@ def closed(
 
 
 def cancelled(request: Request, progress: Progress) -> TransportError:
-    """The create was cancelled while it connected."""
     return _make_error(TransportError, "it was cancelled", request, progress, progress.phase)
 
 
 def upload_stalled(request: Request, progress: Progress | None, error: Exception) -> TransportError:
-    """The service stopped reading the body."""
     what = f"{where(request)} read no more of the body {request.timeouts.within('read')}"
     failure = _make_error(ResponseTimeoutError, what, request, progress, Phase.SEND)
     return with_cause(failure, error, secrets_of(request))

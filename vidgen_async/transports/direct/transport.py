@@ -395,7 +395,6 @@ async def _wait_until_held(create: PendingCreate, sending: asyncio.Task[DirectRe
 
 
 async def _send_held(create: PendingCreate, sending: asyncio.Task[DirectResponse]) -> DirectResponse:
-    """Let the request that is held back be sent; return its response."""
     create.is_released.set()
     return await sending
 
