@@ -15,13 +15,14 @@ from tests.media.conftest import OLD, endpoints_of
 from tests.media.sites import RangeHost, Says, in_turn, page, site, video
 from tests.transports.raw_service import raw_service
 from vidgen_async.atomic_file import AtomicFile
+from vidgen_async.client.videos import Videos
 from vidgen_async.clock import LoopClock, VirtualClock
 from vidgen_async.errors import (
     DownloadError,
     ServiceUnavailableError,
     TargetExistsError,
 )
-from vidgen_async.media.download import Downloads, check_target
+from vidgen_async.media.download import Downloads
 from vidgen_async.media.partial_file import PartialFile, run_in_thread
 from vidgen_async.service.retries import Reads
 from vidgen_async.transports import BufferedResponse, FakeTransport
@@ -62,7 +63,7 @@ async def test_an_unwritable_target_is_reported_before_any_request(kind, downloa
         with pytest.raises(DownloadError) as caught:
             await downloads_of(service).download("task-1", to)
         with pytest.raises(DownloadError):
-            await check_target(to)
+            await Videos.check_target(to)
     assert repr(os.fspath(to))[:50] in str(caught.value)
     assert caught.value.task_id == "task-1"
     assert service.requests == []
@@ -85,8 +86,8 @@ async def test_an_unwritable_directory_is_reported_before_any_request(downloads_
 
 
 async def test_a_writable_target_passes_the_check_which_leaves_no_file(target, tmp_path):
-    await check_target(target.path)
-    await check_target(str(tmp_path / "new.mp4"))
+    await Videos.check_target(target.path)
+    await Videos.check_target(str(tmp_path / "new.mp4"))
     assert target.is_untouched()
     assert names(tmp_path) == ["videos"]
 

@@ -322,7 +322,7 @@ async def test_a_stream_uses_the_tasks_link_too(downloads_of):
     async with (
         site(RangeHost(VIDEO)) as cdn,
         site(endpoint_that_fails(page(409), cdn.url("/v?exp=1&sig=2"))) as service,
-        downloads_of(service).stream("task-1", range="bytes=10-19") as video_stream,
+        await downloads_of(service).open_stream("task-1", range="bytes=10-19") as video_stream,
     ):
         received = b"".join([chunk async for chunk in video_stream.chunks()])
     assert (video_stream.status, received) == (206, VIDEO[10:20])

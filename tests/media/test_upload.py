@@ -235,27 +235,6 @@ async def test_a_file_that_is_no_image_from_its_position_names_it(service, uploa
     assert service.posts == []
 
 
-@pytest.mark.parametrize(
-    ("data", "kind"),
-    [
-        (b"\xff\x0a" + bytes(50), "a JPEG XL image"),
-        (b"\0\0\0\x0cJXL \r\n\x87\n" + bytes(50), "a JPEG XL image"),
-        (picture("JPEG2000"), "a JPEG 2000 image"),
-        (b"\xff\x4f\xff\x51" + bytes(50), "a JPEG 2000 image"),
-        (picture("TIFF", big_tiff=True), "a BigTIFF image"),
-        (b"MM\0\x2b\0\x08" + bytes(50), "a BigTIFF image"),
-        (picture("ICO"), "an ICO image"),
-        (picture("PPM"), "a PPM image"),
-        (b"8BPS\0\1" + bytes(50), "a Photoshop image"),
-    ],
-    ids=range(9),
-)
-async def test_an_image_of_another_type_is_named(data, kind, service, uploads_of):
-    with pytest.raises(InvalidRequestError, match=f"the image is {kind}, which is none of PNG, JPEG, .*: convert it"):
-        await uploads_of(service).upload(data)
-    assert service.posts == []
-
-
 async def test_files_in_text_mode_asynchronous_or_closed_are_refused(service, uploads_of):
     class Asynchronous:
         async def read(self) -> bytes:

@@ -4,7 +4,7 @@ import inspect
 import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import aclosing
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -39,6 +39,8 @@ from vidgen_async.watcher.listeners import AT_ONCE
 from vidgen_async.watcher.poll_rules import GRACE
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from vidgen_async.media.download import Downloads, VideoStream
     from vidgen_async.media.local_images import LocalImages
 
@@ -419,9 +421,10 @@ class Videos:
     async def check_target(to: str | os.PathLike[str]) -> None:
         """Create and remove a file beside ``to``, so that no video is ordered that cannot be saved there. DownloadError
         if the directory is missing or not writable, or ``to`` is a directory or a device."""
-        from vidgen_async.media.download import check_target  # noqa: PLC0415 - as for downloads
+        from vidgen_async.media.partial_file import PartialFile  # noqa: PLC0415 - as for downloads
 
-        await check_target(to)
+        async with PartialFile(to):
+            pass
 
     @staticmethod
     def file_name(task: TaskLike) -> str:
@@ -446,7 +449,7 @@ class Videos:
             BodyError: In ``chunks()``, when the body is cut short.
         """
         self._view.check_usable()
-        return self._downloads.stream(task, range=range)
+        return self._downloads.stream(task, range)
 
     async def open_stream(self, task: TaskLike, *, range: str | None = None) -> "VideoStream":  # noqa: A002 - the header's name
         """The same as an object, for frameworks whose responses outlive the handler that makes them. Call its
@@ -486,9 +489,7 @@ class Videos:
         """
         self._view.check_usable()
         if to is not None:
-            from vidgen_async.media.download import check_target  # noqa: PLC0415 - as for downloads
-
-            await check_target(to)
+            await self.check_target(to)
         progress = contained(on_progress)
         receipt = await self.create(
             *request,

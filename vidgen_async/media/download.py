@@ -110,13 +110,7 @@ class Downloads:
             report(logger, logging.DEBUG, Event.DOWNLOAD_ENDED, message, **facts)
 
     @asynccontextmanager
-    async def stream(
-        self,
-        task: TaskLike,
-        *,
-        range: str | None = None,  # noqa: A002 - the header's name
-    ) -> AsyncIterator["VideoStream"]:
-        """The stream of a video, which the end of the block closes."""
+    async def stream(self, task: TaskLike, range: str | None) -> AsyncIterator["VideoStream"]:  # noqa: A002 - as below
         async with await self.open_stream(task, range=range) as video:
             yield video
 
@@ -200,9 +194,3 @@ class VideoStream:
             self._rest = await anext(self._chunks, b"")
         chunk, self._rest = self._rest[:size], self._rest[size:]
         return chunk or None
-
-
-async def check_target(to: str | os.PathLike[str]) -> None:
-    """DownloadError if no video can be saved as ``to``: a file is created beside it, and removed."""
-    async with PartialFile(to):
-        pass

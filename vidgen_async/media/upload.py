@@ -224,10 +224,7 @@ def _check_type(head: bytes, name: str) -> str:
         raise InvalidRequestError(f"{name} is empty")
     mime = image_type(head)
     if mime is None:
-        kind = describe_type(head)
-        if kind.endswith(" image"):
-            raise InvalidRequestError(f"{name} is {kind}, which is none of {_TYPES}: convert it first")
-        raise InvalidRequestError(f"{name} is not an image ({_TYPES}): it is {kind}")
+        raise InvalidRequestError(f"{name} is not an image ({_TYPES}): it is {describe_type(head)}")
     return mime
 
 

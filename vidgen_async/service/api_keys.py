@@ -9,7 +9,7 @@ from attrs import evolve, field, frozen
 
 from vidgen_async.clock import Clock, within
 from vidgen_async.errors import ConfigurationError, KeyFunctionError
-from vidgen_async.types.http import Delivery, Headers, KeyFunction, Phase, Request, Timeouts, make_headers
+from vidgen_async.types.http import Delivery, Headers, KeyFunction, Phase, Request, make_headers
 from vidgen_async.user_code import UserCode, describe
 
 #: The request header of the key (5.1).
@@ -54,7 +54,8 @@ class KeyRing:
         share one call of the callable, unless it raises or is cancelled."""
         if self._key is not None:
             return self._key
-        limits, shortest = request.timeouts, shortest_of(request.timeouts)
+        limits = request.timeouts
+        shortest = min(("connect", "read", "answer"), key=lambda name: getattr(limits, name) or math.inf)
         cause: TimeoutError | None = None
         try:
             return await within(clock, getattr(limits, shortest), self._get)
@@ -101,8 +102,3 @@ class KeyRing:
             made = make_headers([(AUTHORIZATION, f"Bearer {key.value}"), *headers])
             prepared = self._prepared = (request.headers, key.value, made)
         return evolve(request, headers=prepared[2])
-
-
-def shortest_of(timeouts: Timeouts) -> str:
-    """The limit within which a request must have its key: the shortest one of its phases."""
-    return min(("connect", "read", "answer"), key=lambda name: getattr(timeouts, name) or math.inf)
