@@ -505,25 +505,3 @@ def test_the_repr_of_a_task_shows_no_secret_place(status):
     task = read_task(answer(body), "t")
     assert (task.failure_reason, task.provider) == (reason, {"token": "hush"})
     assert "hush" not in repr(task)
-
-
-def test_a_read_is_not_told_what_only_applies_to_a_create_or_a_task():
-    texts = {
-        (op, status): str(
-            service_error(
-                Answer(op, status, make_headers(), b"{}", url=URL(f"{ORIGIN}/openapi/v1")),
-                origin=ORIGIN,
-                wall=datetime.now(UTC),
-            )
-        )
-        for op in ("models.list", "videos.get", "videos.create")
-        for status in (404, 429, 502, 503)
-    }
-    for words, expected in {
-        "check the task id": {("videos.get", 404)},
-        "too many submissions": {("videos.create", 429)},
-        "model in maintenance": {("videos.create", 503)},
-        "do not create a duplicate": {("videos.create", 502)},
-        "ends in /openapi/v1": {(op, 404) for op in ("models.list", "videos.get", "videos.create")},
-    }.items():
-        assert {case for case, text in texts.items() if words in text} == expected, words

@@ -16,7 +16,7 @@ from vidgen_async.errors import AuthenticationSource, ServiceError
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import LONGEST_READ, excerpt, hide_secrets, is_plain_word
 from vidgen_async.service.codec import Answer, is_json_object, request_id_of, shown_request_id
-from vidgen_async.service.status_rules import REFERENCE_CODES, StatusRule, rule_for
+from vidgen_async.service.status_rules import REFERENCE_CODES, rule_for
 from vidgen_async.types.http import make_headers, retry_after
 from vidgen_async.types.orders import Attempt, AttemptOutcome, Evidence
 
@@ -27,16 +27,6 @@ _CODE = re.compile(rf"(?<![A-Za-z0-9_])(?:{'|'.join(sorted(REFERENCE_CODES))})(?
 #: Escapes of JSON, also of JSON that is quoted in other JSON.
 _ESCAPES = re.compile(r"\\+(?:u[0-9A-Fa-f]{4}|[\"/bfnrt])?")
 _MARKUP = re.compile(r"<[^>]*>?|>")
-
-#: The operations that name a task.
-_OPS_OF_TASKS = frozenset({"videos.get", "videos.content"})
-#: What section 7 words for creates, for the other operations.
-_MEANING_ELSEWHERE: Mapping[type[ServiceError], str] = {
-    errors.RateLimitError: "rate limit reached",
-    errors.ServiceUnavailableError: "temporarily unavailable",
-    errors.GatewayError: "gateway or upstream fault",
-}
-_NOT_FOUND = "it was not found; check that the base URL ends in /openapi/v1"
 
 #: A retry sends the same image ids.
 _NEW_ORDER = "Upload the images again, and order them under a new order id: an order never changes."
@@ -53,7 +43,7 @@ def service_error(answer: Answer, *, origin: str, wall: datetime) -> ServiceErro
     code, text = _code_and_text(answer)
     words = excerpt(text, answer.known)
     rule = rule_for(answer.status, code)
-    kind, meaning = rule.error, _meaning(rule, answer.op)
+    kind, meaning = rule.error, rule.meaning
     facts: dict[str, Any] = {
         "status": answer.status,
         "code": code,
@@ -72,12 +62,6 @@ def service_error(answer: Answer, *, origin: str, wall: datetime) -> ServiceErro
     said += shown_request_id(answer.headers, answer.known)
     stop = "." if "advice" in facts else ""
     return kind(f"{shown}: {meaning or 'unexpected answer'}{said}{stop}", **facts)
-
-
-def _meaning(rule: StatusRule, op: str) -> str:
-    if rule.error is errors.NotFoundError:
-        return rule.meaning if op in _OPS_OF_TASKS else _NOT_FOUND
-    return rule.meaning if op == "videos.create" else _MEANING_ELSEWHERE.get(rule.error, rule.meaning)
 
 
 def rejected_error(error: ServiceError, **order: Any) -> errors.RejectedError:
