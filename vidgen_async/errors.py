@@ -60,8 +60,8 @@ class InvalidRequestError(VidgenError, ValueError):
 
     def __init__(self, message: str = "", *, problems: Sequence[str] = ()) -> None:
         super().__init__(message or "; ".join(problems))
-        #: All problems of the request, one line each.
-        self.problems: tuple[str, ...] = tuple(problems)
+        #: All problems of the request, one line each; without a list of them, the message.
+        self.problems: tuple[str, ...] = tuple(problems) or tuple(filter(None, [message]))
 
 
 # -- the network -----------------------------------------------------------------------------------------------------

@@ -14,13 +14,15 @@ from yarl import URL
 from tests.media.conftest import OLD, endpoints_of
 from tests.media.sites import RangeHost, Says, in_turn, page, site, video
 from tests.transports.raw_service import raw_service
+from vidgen_async.atomic_file import AtomicFile
+from vidgen_async.client.videos import Videos
 from vidgen_async.clock import LoopClock, VirtualClock
 from vidgen_async.errors import (
     DownloadError,
     ServiceUnavailableError,
     TargetExistsError,
 )
-from vidgen_async.media.download import Downloads, check_target
+from vidgen_async.media.download import Downloads
 from vidgen_async.media.partial_file import PartialFile, run_in_thread
 from vidgen_async.service.retries import Reads
 from vidgen_async.transports import BufferedResponse, FakeTransport
@@ -61,7 +63,7 @@ async def test_an_unwritable_target_is_reported_before_any_request(kind, downloa
         with pytest.raises(DownloadError) as caught:
             await downloads_of(service).download("task-1", to)
         with pytest.raises(DownloadError):
-            await check_target(to)
+            await Videos.check_target(to)
     assert repr(os.fspath(to))[:50] in str(caught.value)
     assert caught.value.task_id == "task-1"
     assert service.requests == []
@@ -84,8 +86,8 @@ async def test_an_unwritable_directory_is_reported_before_any_request(downloads_
 
 
 async def test_a_writable_target_passes_the_check_which_leaves_no_file(target, tmp_path):
-    await check_target(target.path)
-    await check_target(str(tmp_path / "new.mp4"))
+    await Videos.check_target(target.path)
+    await Videos.check_target(str(tmp_path / "new.mp4"))
     assert target.is_untouched()
     assert names(tmp_path) == ["videos"]
 
@@ -148,12 +150,15 @@ async def test_without_overwrite_a_file_that_is_created_during_the_transfer_is_l
     assert target.path.read_bytes() == VIDEO
 
 
-@pytest.mark.parametrize("step", ["_write", "_commit", "_inspect", "_truncate"])
-async def test_a_full_disk_is_a_download_error_that_names_the_file(step, downloads_of, target, monkeypatch):
-    def full(*_: object) -> None:
+STEPS = [(AtomicFile, "write"), (AtomicFile, "commit"), (PartialFile, "_inspect"), (AtomicFile, "truncate")]
+
+
+@pytest.mark.parametrize(("cls", "step"), STEPS)
+async def test_a_full_disk_is_a_download_error_that_names_the_file(cls, step, downloads_of, target, monkeypatch):
+    def full(*_: object, **_options: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(PartialFile, step, full)
+    monkeypatch.setattr(cls, step, full)
     async with site(in_turn(Says(body=VIDEO, cut=30_000), Says(body=VIDEO))) as service:
         with pytest.raises(DownloadError, match="no space left") as caught:
             await downloads_of(service).download("task-1", target.path)
@@ -409,14 +414,14 @@ async def test_cancelling_waits_for_the_thread_that_writes(downloads_of, target,
 
 async def test_all_file_io_is_done_in_other_threads(downloads_of, target, monkeypatch):
     threads = set()
-    for step in ("_open", "_write", "_truncate", "_inspect", "_commit", "_discard"):
-        work = getattr(PartialFile, step)
+    for cls, step in [*STEPS, (PartialFile, "_open"), (AtomicFile, "discard")]:
+        work = getattr(cls, step)
 
-        def noted(*args, work=work):
+        def noted(*args, work=work, **options):
             threads.add(threading.get_ident())
-            return work(*args)
+            return work(*args, **options)
 
-        monkeypatch.setattr(PartialFile, step, noted)
+        monkeypatch.setattr(cls, step, noted)
     async with site(in_turn(Says(body=VIDEO, cut=30_000), Says(body=VIDEO))) as service:
         await downloads_of(service).download("task-1", target.path)
     assert threads

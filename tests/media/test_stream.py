@@ -31,7 +31,7 @@ async def read_all(stream, size: int = 65536) -> bytes:
 
 @pytest.mark.rule("4.6 response 200", side="sdk")
 async def test_the_complete_video_is_streamed(downloads_of):
-    async with site(RangeHost(VIDEO)) as service, downloads_of(service).stream("task-1") as stream:
+    async with site(RangeHost(VIDEO)) as service, await downloads_of(service).open_stream("task-1") as stream:
         assert stream.status == 200
         assert await read_all(stream) == VIDEO
     assert service.ranges == [None]
@@ -41,7 +41,7 @@ async def test_the_complete_video_is_streamed(downloads_of):
 @pytest.mark.parametrize("size", [1, 5, 8, 1000, 65536, 10**7])
 async def test_chunks_are_at_most_as_large_as_requested(size, downloads_of):
     small = video(3000)
-    async with site(Says(body=small)) as service, downloads_of(service).stream("task-1") as stream:
+    async with site(Says(body=small)) as service, await downloads_of(service).open_stream("task-1") as stream:
         pieces = [piece async for piece in stream.chunks(size)]
     assert b"".join(pieces) == small
     assert max(map(len, pieces)) <= size
@@ -54,7 +54,10 @@ async def test_chunks_are_at_most_as_large_as_requested(size, downloads_of):
 async def test_a_range_is_sent_unchanged_and_its_bytes_are_streamed(wanted, downloads_of):
     first, _, last = wanted.removeprefix("bytes=").partition("-")
     end = int(last) if last else len(VIDEO) - 1
-    async with site(RangeHost(VIDEO)) as service, downloads_of(service).stream("task-1", range=wanted) as stream:
+    async with (
+        site(RangeHost(VIDEO)) as service,
+        await downloads_of(service).open_stream("task-1", range=wanted) as stream,
+    ):
         assert stream.status == 206
         assert stream.headers["Content-Range"] == f"bytes {first}-{end}/100000"
         assert await read_all(stream) == VIDEO[int(first) : end + 1]
@@ -63,14 +66,20 @@ async def test_a_range_is_sent_unchanged_and_its_bytes_are_streamed(wanted, down
 
 @pytest.mark.rule("4.6 header Range", "4.6 note streamed", side="sdk")
 async def test_a_channel_without_ranges_returns_the_complete_video(downloads_of):
-    async with site(Says(body=VIDEO)) as service, downloads_of(service).stream("task-1", range="bytes=5-9") as stream:
+    async with (
+        site(Says(body=VIDEO)) as service,
+        await downloads_of(service).open_stream("task-1", range="bytes=5-9") as stream,
+    ):
         assert (stream.status, await read_all(stream)) == (200, VIDEO)
 
 
 async def test_several_ranges_are_streamed_unchanged(downloads_of):
     body = b"--x\r\nContent-Type: video/mp4\r\n\r\n..."
     answer = Says(status=206, body=body, media="multipart/byteranges; boundary=x")
-    async with site(answer) as service, downloads_of(service).stream("task-1", range="bytes=0-1, 5-6") as stream:
+    async with (
+        site(answer) as service,
+        await downloads_of(service).open_stream("task-1", range="bytes=0-1, 5-6") as stream,
+    ):
         assert await read_all(stream) == body
         assert stream.headers["Content-Type"] == "multipart/byteranges; boundary=x"
 
@@ -80,7 +89,7 @@ async def test_only_headers_that_are_safe_for_a_browser_are_forwarded(downloads_
     fit = {"ETag": '"v1"', "Last-Modified": "Mon, 19 Oct 2026 10:00:00 GMT", "Accept-Ranges": "bytes"}
     async with (
         site(Says(body=VIDEO, headers=private | fit)) as service,
-        downloads_of(service).stream("task-1") as stream,
+        await downloads_of(service).open_stream("task-1") as stream,
     ):
         assert dict(stream.headers) == {"Content-Type": "video/mp4", "Content-Length": "100000"} | fit
         assert stream.headers["etag"] == '"v1"'
@@ -90,7 +99,7 @@ async def test_only_headers_that_are_safe_for_a_browser_are_forwarded(downloads_
 async def test_an_invalid_header_value_is_refused_before_any_request(wanted, downloads_of):
     async with site(Says(body=VIDEO)) as service:
         with pytest.raises(InvalidRequestError, match="Range header"):
-            async with downloads_of(service).stream("task-1", range=wanted):
+            async with await downloads_of(service).open_stream("task-1", range=wanted):
                 pass
     assert service.requests == []
 
@@ -117,7 +126,7 @@ async def test_an_invalid_header_value_is_refused_before_any_request(wanted, dow
 async def test_a_response_that_is_not_a_video_is_an_error_on_entering_the_block(answer, kind, wanted, downloads_of):
     async with site(answer) as service:
         with pytest.raises(kind):
-            async with downloads_of(service).stream("task-1", range=wanted):
+            async with await downloads_of(service).open_stream("task-1", range=wanted):
                 pytest.fail("there is nothing to stream")
     assert service.targets.count(CONTENT) == 1
 
@@ -126,7 +135,7 @@ async def test_redirects_are_followed_with_the_range_and_without_the_key(downloa
     async with (
         site(RangeHost(VIDEO)) as cdn,
         site(to(cdn.url("/v?exp=1&sig=%2B+~"))) as service,
-        downloads_of(service).stream("task-1", range="bytes=7-9") as stream,
+        await downloads_of(service).open_stream("task-1", range="bytes=7-9") as stream,
     ):
         assert await read_all(stream) == VIDEO[7:10]
     assert cdn.targets == ["/v?exp=1&sig=%2B+~"]
@@ -139,17 +148,20 @@ async def test_a_refused_link_is_renewed_once(downloads_of):
         old, fresh = to(cdn.url("/old?sig=1")), to(cdn.url("/fresh?sig=2"))
         async with (
             site(in_turn(old, page(200, '{"id": "task-1"}'), fresh)) as service,
-            downloads_of(service).stream("task-1") as stream,
+            await downloads_of(service).open_stream("task-1") as stream,
         ):
             assert await read_all(stream) == VIDEO
         async with site(lambda seen: old if seen.target == CONTENT else page(404)) as service:
             with pytest.raises(LinkExpiredError):
-                async with downloads_of(service).stream("task-1"):
+                async with await downloads_of(service).open_stream("task-1"):
                     pass
 
 
 async def test_a_body_that_ends_early_is_an_error_for_the_reader(downloads_of):
-    async with site(Says(body=VIDEO, cut=50_000)) as service, downloads_of(service).stream("task-1") as stream:
+    async with (
+        site(Says(body=VIDEO, cut=50_000)) as service,
+        await downloads_of(service).open_stream("task-1") as stream,
+    ):
         with pytest.raises(BodyError):
             await read_all(stream)
 
@@ -185,7 +197,7 @@ async def stop(how: str, chunks) -> None:
 @pytest.mark.parametrize("how", ["leaving", "failing", "cancelled", "unread"])
 async def test_leaving_the_block_closes_the_connection(how, downloads_of):
     async def look(downloads) -> None:
-        async with downloads.stream("task-1") as stream:
+        async with await downloads.open_stream("task-1") as stream:
             if how != "unread":
                 await stop(how, stream.chunks())
 
@@ -218,7 +230,10 @@ async def test_a_mislabelled_channel_can_be_sought(media, downloads_of):
     def script(seen):
         return evolve(RangeHost(VIDEO)(seen), media=media)
 
-    async with site(script) as service, downloads_of(service).stream("task-1", range="bytes=100-149") as stream:
+    async with (
+        site(script) as service,
+        await downloads_of(service).open_stream("task-1", range="bytes=100-149") as stream,
+    ):
         assert b"".join([chunk async for chunk in stream.chunks()]) == VIDEO[100:150]
 
 

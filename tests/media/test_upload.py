@@ -226,27 +226,6 @@ async def test_a_file_is_read_from_its_current_position(service, uploads_of):
     assert len(service.posts) == 1
 
 
-@pytest.mark.parametrize(
-    ("data", "kind"),
-    [
-        (b"\xff\x0a" + bytes(50), "a JPEG XL image"),
-        (b"\0\0\0\x0cJXL \r\n\x87\n" + bytes(50), "a JPEG XL image"),
-        (picture("JPEG2000"), "a JPEG 2000 image"),
-        (b"\xff\x4f\xff\x51" + bytes(50), "a JPEG 2000 image"),
-        (picture("TIFF", big_tiff=True), "a BigTIFF image"),
-        (b"MM\0\x2b\0\x08" + bytes(50), "a BigTIFF image"),
-        (picture("ICO"), "an ICO image"),
-        (picture("PPM"), "a PPM image"),
-        (b"8BPS\0\1" + bytes(50), "a Photoshop image"),
-    ],
-    ids=range(9),
-)
-async def test_an_image_of_another_type_is_named(data, kind, service, uploads_of):
-    with pytest.raises(InvalidRequestError, match=f"the image is {kind}, which is none of PNG, JPEG, .*: convert it"):
-        await uploads_of(service).upload(data)
-    assert service.posts == []
-
-
 async def test_files_in_text_mode_asynchronous_or_closed_are_refused(service, uploads_of):
     class Asynchronous:
         async def read(self) -> bytes:
@@ -304,11 +283,10 @@ TRIMMED = base64.b64encode(TRIM).decode()
         (f"data:image/bmp;base64,{base64.encodebytes(LARGE).decode()}", "image/bmp", LARGE),
         (f"data:image/bmp;base64,{TRIMMED.rstrip('=')}", "image/bmp", TRIM),
         (f"data:image/bmp;base64,{base64.urlsafe_b64encode(TRIM).decode()}", "image/bmp", TRIM),
-        (f"data:image/png;base64,{DATA}".encode(), "image/png", PNG),
         (TRIMMED.rstrip("="), "image/bmp", TRIM),
         (base64.urlsafe_b64encode(TRIM).decode().rstrip("="), "image/bmp", TRIM),
     ],
-    ids=lambda given: repr(given[:50]) if isinstance(given, str | bytes) else None,
+    ids=lambda given: repr(given[:50]) if isinstance(given, str) else None,
 )
 async def test_a_clear_text_is_sent_as_a_data_uri_in_one_form(given, mime, data, service, uploads_of):
     await uploads_of(service).upload(given)

@@ -28,7 +28,7 @@ import vidgen_async.journal.sqlite.journal
 import vidgen_async.pytest_plugin
 import vidgen_async.pytest_plugin.session
 import vidgen_async.redaction.named_values
-import vidgen_async.service.validation
+import vidgen_async.service.request_checks
 from vidgen_async.cassette.modes import CI_VARIABLES
 from vidgen_async.sandbox import Sandbox
 

@@ -10,7 +10,7 @@ from yarl import URL
 from tests.sandbox.conftest import Caller, picture
 from vidgen_async import Client
 from vidgen_async.sandbox import Sandbox
-from vidgen_async.service.validation import make_request, problem_of_model, problems_of, problems_with_model
+from vidgen_async.service.request_checks import make_request, problem_of_model, problems_of, problems_with_model
 from vidgen_async.types.resources import Catalog
 
 Body = dict[str, Any]

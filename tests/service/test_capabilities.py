@@ -6,7 +6,7 @@ import pytest
 from yarl import URL
 
 from vidgen_async.service.codec import Answer, read_catalog
-from vidgen_async.service.validation import problem_of_model, problems_with_model
+from vidgen_async.service.request_checks import problem_of_model, problems_with_model
 from vidgen_async.types.http import make_headers
 from vidgen_async.types.resources import Catalog, CatalogModel, VideoRequest
 

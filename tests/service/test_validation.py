@@ -6,7 +6,7 @@ import pytest
 from yarl import URL
 
 from vidgen_async.service.endpoints import Endpoints
-from vidgen_async.service.validation import make_request, problems_of
+from vidgen_async.service.request_checks import make_request, problems_of
 from vidgen_async.types.resources import ReferenceAsset, VideoRequest
 
 SERVICE = URL("https://service.net/openapi/v1")

@@ -4,7 +4,7 @@ import pytest
 
 from vidgen_async.errors import InvalidRequestError
 from vidgen_async.orders.error_messages import check_reason
-from vidgen_async.service.validation import problems_of
+from vidgen_async.service.request_checks import problems_of
 from vidgen_async.types.resources import VideoRequest
 
 HUGE = 10**5000

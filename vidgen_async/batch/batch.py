@@ -19,7 +19,6 @@ from vidgen_async.batch.run import BatchOptions, Run
 from vidgen_async.batch.uploads import CachedUploads
 from vidgen_async.client.views import View
 from vidgen_async.errors import InvalidRequestError
-from vidgen_async.media.download import check_target
 
 if TYPE_CHECKING:
     from vidgen_async.client.videos import Videos
@@ -46,6 +45,7 @@ class Batch:
     ) -> None:
         self._rows = rows
         self._directory = options.directory
+        self._videos = videos
         self._view = view
         self._uploads = CachedUploads(view.reads, view.endpoints, view.clock)
         self._report = None if report is None else Report(report)
@@ -104,7 +104,7 @@ class Batch:
                 message = f"nothing was sent: {'; '.join(problems[:_MOST_NAMED])}{more}"
                 raise InvalidRequestError(message, problems=problems)
             stack.enter_context(lock_directory(self._directory))
-            await check_target(self._directory / "video.mp4")
+            await self._videos.check_target(self._directory / "video.mp4")
             if self._report is not None:
                 stack.enter_context(self._report)
             worker = asyncio.ensure_future(self._run.work(read_spool(self._spool, self._view.clock)))

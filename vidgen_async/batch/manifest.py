@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from attrs import field, frozen
 
 from vidgen_async.errors import InvalidRequestError
-from vidgen_async.service.validation.request_checks import OBJECT_LISTS, URL_LISTS
+from vidgen_async.service.request_checks import OBJECT_LISTS, URL_LISTS
 
 
 def _read_json(cell: str) -> Any:

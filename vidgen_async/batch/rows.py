@@ -20,8 +20,13 @@ from vidgen_async.media.upload import Uploads
 from vidgen_async.orders.orders import LONGEST_ORDER_ID, check_order_id
 from vidgen_async.redaction.messages import excerpt
 from vidgen_async.service.endpoints import Endpoints, add_image_ids, create_body, read_request
-from vidgen_async.service.validation import field_of, make_request, problems_in_catalog, problems_of
-from vidgen_async.service.validation.request_checks import UPSTREAM_NAMES
+from vidgen_async.service.request_checks import (
+    UPSTREAM_NAMES,
+    field_of,
+    make_request,
+    problems_in_catalog,
+    problems_of,
+)
 from vidgen_async.types.orders import OrderContent
 from vidgen_async.types.resources import Catalog, VideoRequest
 

@@ -4,7 +4,7 @@ import inspect
 import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import aclosing
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -18,7 +18,7 @@ from vidgen_async.events import contain_hook, contained, refuse_async
 from vidgen_async.orders import OnReceipt
 from vidgen_async.service.catalog import RequestCheck
 from vidgen_async.service.codec import read_task
-from vidgen_async.service.endpoints import add_image_ids, checked_task_id
+from vidgen_async.service.endpoints import add_image_ids, checked_task_id, refusal
 from vidgen_async.types.limits import ONE_DAY
 from vidgen_async.types.orders import Shard
 from vidgen_async.types.resources import (
@@ -39,6 +39,8 @@ from vidgen_async.watcher.listeners import AT_ONCE
 from vidgen_async.watcher.poll_rules import GRACE
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from vidgen_async.batch import Batch, BatchRows
     from vidgen_async.media.download import Downloads, FileProblem, VideoStream
     from vidgen_async.media.local_images import LocalImages
@@ -112,8 +114,6 @@ class Videos:
         images = await self._read_images(local_images, None if progress is None else partial(progress, "upload"))
         unreadable = () if images is None else images.problems
         if checked is None or problems or unreadable:
-            from vidgen_async.service.validation import refusal  # noqa: PLC0415 - as for _make_request
-
             if order_id is not None and unreadable and not problems:
                 await self._orders.refuse_if_known(order_id, unreadable)
             raise refusal(
@@ -460,9 +460,10 @@ class Videos:
     async def check_target(to: str | os.PathLike[str]) -> None:
         """Create and remove a file beside ``to``, so that no video is ordered that cannot be saved there. DownloadError
         if the directory is missing or not writable, or ``to`` is a directory or a device."""
-        from vidgen_async.media.download import check_target  # noqa: PLC0415 - as for downloads
+        from vidgen_async.media.partial_file import PartialFile  # noqa: PLC0415 - as for downloads
 
-        await check_target(to)
+        async with PartialFile(to):
+            pass
 
     @staticmethod
     def file_name(task: TaskLike) -> str:
@@ -547,7 +548,7 @@ class Videos:
             BodyError: In ``chunks()``, when the body is cut short.
         """
         self._view.check_usable()
-        return self._downloads.stream(task, range=range)
+        return self._downloads.stream(task, range)
 
     async def open_stream(self, task: TaskLike, *, range: str | None = None) -> "VideoStream":  # noqa: A002 - the header's name
         """The same as an object, for frameworks whose responses outlive the handler that makes them. Call its
@@ -587,9 +588,7 @@ class Videos:
         """
         self._view.check_usable()
         if to is not None:
-            from vidgen_async.media.download import check_target  # noqa: PLC0415 - as for downloads
-
-            await check_target(to)
+            await self.check_target(to)
         progress = contained(on_progress)
         receipt = await self.create(
             *request,
@@ -623,7 +622,7 @@ class Videos:
     def _make_request(
         self, request: tuple[VideoRequest, ...], fields: Mapping[str, object]
     ) -> tuple[VideoRequest | None, list[str]]:
-        from vidgen_async.service.validation import make_request  # noqa: PLC0415 - many programs create nothing
+        from vidgen_async.service.request_checks import make_request  # noqa: PLC0415 - many programs create nothing
 
         return make_request(request, fields, self._view.endpoints.absolute_asset)
 

@@ -3,12 +3,12 @@
 import logging
 import re
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from http import HTTPStatus
 from urllib.parse import quote, urljoin
 
-from attrs import evolve, frozen
+from attrs import define, evolve, field, frozen
 from yarl import URL
 
 from vidgen_async.errors import DownloadError, LinkExpiredError, NotVideoError, ServiceError, TransportError
@@ -23,7 +23,6 @@ from vidgen_async.service.retries import Reads
 from vidgen_async.service.status_rules import rule_for
 from vidgen_async.transports.base import BufferedResponse, Chunks, Response
 from vidgen_async.types.http import CHUNK, Request, make_headers
-from vidgen_async.types.resources import TaskLike
 from vidgen_async.user_code import UserCode
 
 logger = logging.getLogger(__name__)
@@ -78,40 +77,26 @@ class _Failure:
         return self.is_refused_link or (not self.has_key and isinstance(self.error, DownloadError))
 
 
+@define(eq=False, repr=False)
 class Content:
-    """The video of one task. Each :meth:`open` starts at the content endpoint, so that the link is always current.
+    """The video of one task. Each :meth:`open` starts at the content endpoint, so that the link is always current."""
 
-    Args:
-        chunk_size: Maximum size in bytes of the chunks in which the body is read.
-    """
-
-    def __init__(self, reads: Reads, endpoints: Endpoints, task: TaskLike, *, chunk_size: int = CHUNK) -> None:
-        self.task_id = checked_task_id(task)
-        self._reads = reads
-        self._endpoints = endpoints
-        self._chunk_size = chunk_size
-        self._has_failed_link = False
-        self._prefers_link = False
-        self._last_url: URL | None = None
-        """Where the last accepted response came from."""
+    _reads: Reads
+    _endpoints: Endpoints
+    task_id: str = field(alias="task", converter=checked_task_id)
+    _chunk_size: int = CHUNK
+    _has_failed_link: bool = field(default=False, init=False)
+    _prefers_link: bool = field(default=False, init=False)
+    _last_url: URL | None = field(default=None, init=False)
+    """Where the last accepted response came from."""
 
     async def open(self, *, byte_range: str | None = None, validator: str | None = None) -> ContentResponse:
         """Request the content, and return the response with the bytes: 200, 206, or 416 if a range was requested.
 
         A body that starts at byte 0 begins like a video. Each request is sent once. If a link is refused, the task is
         queried, which refreshes it (4.5, 5.7), and the content is requested again, and finally the task's video_url. If
-        the content endpoint or a redirect from it fails otherwise, the video_url is used instead.
-
-        Args:
-            byte_range: The value of the Range header.
-            validator: The value of the If-Range header.
-
-        Raises:
-            ServiceError: Any other status: AuthenticationError for 401, NotFoundError for 404, NotReadyError for 409 …
-            LinkExpiredError: The link was refused, and so was a fresh one.
-            NotVideoError: The body is not a video.
-            DownloadError: A redirect cannot be followed.
-            TransportError: There was no response.
+        the content endpoint or a redirect from it fails otherwise, the video_url is used instead. Any other status is
+        raised as its ServiceError. ``validator`` is the value of the If-Range header.
         """
         start = self._endpoints.get_content(self.task_id, byte_range=byte_range, validator=validator)
         preferred = await self._read_latest_link(start) if self._prefers_link else None
@@ -147,7 +132,6 @@ class Content:
         return self._prefers_link
 
     async def _renew(self, start: Request, refused: _Failure) -> ContentResponse:
-        """Request the content again after a refused link, and then the task's video_url."""
         latest = await self._read_latest_link(start)
         second = await self._fetch(start)
         if isinstance(second, _Failure) and second.is_bad_link:
@@ -164,13 +148,7 @@ class Content:
         self, result: ContentResponse, problem: str, head: bytes | None = None
     ) -> NotVideoError:
         """Return the error for a response that is not a video, quoting its beginning. For an error status the
-        ServiceError is raised instead.
-
-        Args:
-            result: The response.
-            problem: What is wrong with it, as the predicate of a sentence.
-            head: The beginning of the body, if it has been read.
-        """
+        ServiceError is raised instead. ``problem`` is the predicate of a sentence."""
         response = result.response
         if head is None:
             head = await _read_beginning(response)
@@ -222,11 +200,8 @@ class Content:
         return evolve(result, head=await self._read_head(result))
 
     async def _read_head(self, result: ContentResponse) -> bytes:
-        """Read and return the beginning of a body that starts at byte 0.
-
-        Raises:
-            NotVideoError: It is not a video. The bytes decide, since services and caches label videos in many ways.
-        """
+        """Read the beginning of a body that starts at byte 0; NotVideoError if it is not that of a video. The bytes
+        decide, since services and caches label videos in many ways."""
         head = b""
         async for chunk in result.chunks:
             head += chunk
@@ -265,16 +240,12 @@ class Content:
         """Return the request for another URL. Only paths of the service need the key, and its signed links do not
         (5.5). Once the key was removed for another origin, it is not added again."""
         headers = request.headers
-        if not self._endpoints.is_own(url) or _is_signed(url):
+        if not self._endpoints.is_own(url) or "sig" in url.query:
             headers = make_headers([(name, headers[name]) for name in _SAFE_HEADERS if name in headers])
         return evolve(request, url=url, headers=headers)
 
     def _resolve(self, base: URL, location: str) -> URL:
-        """Return the URL of a Location header, byte for byte.
-
-        Raises:
-            DownloadError: The URL is invalid, or it is not safe to follow it.
-        """
+        """Return the URL of a Location header, byte for byte; DownloadError if it is invalid or not safe to follow."""
         location = location.strip()
         shown = excerpt(location, self._reads.known)
         url = None
@@ -301,8 +272,9 @@ class Content:
         return url
 
     def _make_error(self, problem: str) -> DownloadError:
-        message = f"the video of task {self.task_id!r} could not be fetched: {problem}"
-        return DownloadError(message, task_id=self.task_id)
+        return DownloadError(
+            f"the video of task {self.task_id!r} could not be fetched: {problem}", task_id=self.task_id
+        )
 
     async def _read_latest_link(self, start: Request) -> Request | None:
         """Query the task and return the request for its video_url; None unless it is a link that needs no key."""
@@ -324,20 +296,13 @@ def _encode_location(location: str) -> str:
     )
 
 
-def _is_signed(url: URL) -> bool:
-    return "sig" in url.query
-
-
 async def _read_beginning(response: Response) -> bytes:
-    """Read enough of a response to identify it, also if it ends early."""
     head = b""
-    try:
+    with suppress(TransportError):
         async for chunk in response.chunks():
             head += chunk
             if len(head) >= _EXCERPT_SIZE:
                 break
-    except TransportError:
-        return head
     return head
 
 

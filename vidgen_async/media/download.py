@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self, TypeAlias
+
+from attrs import define, field
 
 from vidgen_async.clock import Clock, hold_of, within
 from vidgen_async.errors import DownloadError, InvalidRequestError, ServiceError
@@ -17,7 +18,7 @@ from vidgen_async.events import Event, report
 from vidgen_async.media.content import Content
 from vidgen_async.media.mp4 import MalformedMP4Error, read_structure
 from vidgen_async.media.partial_file import PartialFile
-from vidgen_async.media.progress import OnProgress
+from vidgen_async.media.progress import OnProgress, Progress
 from vidgen_async.media.transfer import CHUNK_SIZE, Transfer
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads
@@ -35,30 +36,15 @@ _FORWARDED_HEADERS = ("Content-Type", "Content-Length", "Content-Range", "Accept
 _RANGE = re.compile(r"[\w!#$%&'*+.^`|~-]+=[\x21-\x7e]+(?: [\x21-\x7e]+)*")
 
 
+@define(eq=False, repr=False)
 class Downloads:
-    """Downloads and streams videos.
+    """Downloads and streams videos. A failing download is resumed until ``retry_for`` seconds without a new byte."""
 
-    Args:
-        retry_for: Seconds without a new byte after which a failing download is no longer resumed.
-        rng: Returns a random number from 0 to 1, for jitter.
-    """
-
-    def __init__(
-        self,
-        reads: Reads,
-        endpoints: Endpoints,
-        clock: Clock,
-        *,
-        retry_for: float = 120.0,
-        rng: Callable[[], float] = random.random,
-    ) -> None:
-        self._reads = reads
-        self._endpoints = endpoints
-        self._clock = clock
-        self._retry_for = retry_for
-        self._rng = rng
-        # Virtual time must not advance while a thread writes.
-        self._hold = hold_of(clock)
+    _reads: Reads
+    _endpoints: Endpoints
+    _clock: Clock
+    _retry_for: float = field(default=120.0, kw_only=True)
+    _rng: Callable[[], float] = field(default=random.random, kw_only=True)
 
     async def download(
         self,
@@ -72,36 +58,18 @@ class Downloads:
     ) -> Path:
         """Save the video as the file ``to``, and return that path.
 
-        The video is written to a temporary file beside the target (``.name.part``) and checked (MP4 boxes, length), and
-        then replaces the target atomically; the new file has the permissions of the old one. On any error, and if the
-        call is cancelled before that, the target is unchanged and the temporary file is removed; one that a killed
-        process left is removed by the next download to the same target. A failing transfer is resumed if the strong
-        ETag and the last bytes are the same, else restarted, for as long as new bytes arrive. ``Timeouts.read`` limits
-        the time between two reads.
-
-        Args:
-            task: The task, its id or its receipt.
-            to: The target. If it cannot be written, DownloadError is raised before any request.
-            on_progress: Called as ``on_progress(received, total)`` on the event loop, at most about ten times a second.
-                ``received`` decreases if the transfer is restarted. An exception that it raises ends the download.
-            timeout: Limit for the whole download, in seconds.
-            overwrite: Replace a file that exists. Otherwise TargetExistsError is raised: before any request, or if the
-                file was created meanwhile.
-            accept_unverified: Save the video also if nothing shows whether its end is missing (its length was not
-                announced, and it has no index of all samples), and if an index names data that was not received.
-
-        Raises:
-            ServiceError: The service refused: NotReadyError, NotFoundError, AuthenticationError …
-            DownloadError: The video was not saved; LinkExpiredError, NotVideoError, TruncatedError and
-                UnverifiedVideoError state why.
+        The temporary file of a killed process is removed by the next download to the same target. A failing transfer is
+        resumed if the strong ETag and the last bytes are the same, else restarted. ``on_progress`` is called at most
+        about ten times a second; an exception that it raises ends the download.
         """
         content = Content(self._reads, self._endpoints, task, chunk_size=CHUNK_SIZE)
-        file = PartialFile(to, overwrite=overwrite, hold=self._hold)
+        # Virtual time must not advance while a thread writes.
+        file = PartialFile(to, overwrite=overwrite, hold=hold_of(self._clock))
         transfer = Transfer(
             content,
             file,
             self._clock,
-            on_progress=on_progress,
+            progress=Progress(self._clock, on_progress),
             retry_for=self._retry_for,
             rng=self._rng,
             accept_unverified=accept_unverified,
@@ -122,18 +90,16 @@ class Downloads:
             if timeout is None:
                 raise
             reason = transfer.problem or "the transfer was still in progress"
-            message = (
+            raise DownloadError(
                 f"the video of task {content.task_id!r} was not saved within {timeout:g} s; "
-                f"{transfer.received} bytes were received: {reason} (the limit is the timeout of this call)"
-            )
-            raise DownloadError(message, task_id=content.task_id, received=transfer.received) from (
-                transfer.last_error or error
-            )
+                f"{transfer.received} bytes were received: {reason} (the limit is the timeout of this call)",
+                task_id=content.task_id,
+                received=transfer.received,
+            ) from (transfer.last_error or error)
         return Path(os.fsdecode(to))
 
     @contextmanager
     def _reporting(self, content: Content, transfer: Transfer) -> Iterator[None]:
-        """Report how the download in the block ended."""
         began = self._clock.now()
         facts: dict[str, object] = {"task_id": content.task_id, "error": None}
         try:
@@ -147,17 +113,7 @@ class Downloads:
             report(logger, logging.DEBUG, Event.DOWNLOAD_ENDED, message, **facts)
 
     @asynccontextmanager
-    async def stream(
-        self,
-        task: TaskLike,
-        *,
-        range: str | None = None,  # noqa: A002 - the header's name
-    ) -> AsyncIterator["VideoStream"]:
-        """Stream the video without a file: ``async with downloads.stream(task, range="bytes=0-") as video``.
-
-        Leaving the block, or being cancelled in it, releases the connection. Arguments and errors are those of
-        :meth:`open_stream`.
-        """
+    async def stream(self, task: TaskLike, range: str | None) -> AsyncIterator["VideoStream"]:  # noqa: A002 - as below
         async with await self.open_stream(task, range=range) as video:
             yield video
 
@@ -169,19 +125,13 @@ class Downloads:
     ) -> "VideoStream":
         """Return the stream of a video, which the caller closes.
 
-        Redirects are followed without the key, and a refused link is renewed once; nothing else is retried.
-
-        Args:
-            task: The task, its id or its receipt.
-            range: The value of the Range header, sent unchanged. Whether the response is 206 depends on the channel.
-
-        Raises:
-            ServiceError: Any status other than 200 and 206; that of a 416 has ``content_range``.
-            NotVideoError: The response is not a video.
+        Redirects are followed without the key, and a refused link is renewed once; nothing else is retried. Any status
+        other than 200 and 206 is a ServiceError; that of a 416 has ``content_range``.
         """
         if range is not None and not (isinstance(range, str) and _RANGE.fullmatch(range)):
-            problem = f"range: must be the value of a Range header, such as 'bytes=0-1023': {range!r:.80}"
-            raise InvalidRequestError(problem, problems=[problem])
+            raise InvalidRequestError(
+                f"range: must be the value of a Range header, such as 'bytes=0-1023': {range!r:.80}"
+            )
         content = Content(self._reads, self._endpoints, task)
         result = await content.open(byte_range=range)
         async with AsyncExitStack() as stack:
@@ -223,8 +173,7 @@ class VideoStream:
             BodyError: The body ended early (raised by the iterator).
         """
         if size < 1:
-            message = f"size must be at least 1: {size}"
-            raise ValueError(message)
+            raise ValueError(f"size must be at least 1: {size}")
         return Chunks(partial(self._read, size))
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -240,9 +189,7 @@ class VideoStream:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
     async def _read(self, size: int) -> bytes | None:
@@ -265,13 +212,3 @@ def check_file(path: str | os.PathLike[str]) -> FileProblem | None:
         return "incomplete"
     is_whole = structure.has_samples and not structure.contradiction and not structure.find_problem(length)
     return None if is_whole else "incomplete"
-
-
-async def check_target(to: str | os.PathLike[str]) -> None:
-    """Check that a video can be saved as ``to``, by creating and removing a file beside it.
-
-    Raises:
-        DownloadError: The directory is missing or not writable, or ``to`` is a directory or a device.
-    """
-    async with PartialFile(to):
-        pass

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from vidgen_async.errors import InvalidRequestError, ServiceError, TransportError
 from vidgen_async.media.progress import OnSent
@@ -35,22 +35,18 @@ class LocalImage:
     """The path of a file as messages show it."""
 
 
+@define(eq=False, repr=False)
 class LocalImages:
-    """The images of one create. Call :meth:`read` first.
+    """The images of one create. Call :meth:`read` first. ``on_progress`` is called with the uploaded fraction of all
+    images together, from 0.0 to 1.0."""
 
-    Args:
-        uploads: Uploads them.
-        on_progress: Called with the uploaded fraction of all images together, from 0.0 to 1.0.
-    """
-
-    def __init__(self, uploads: Uploads, *, on_progress: Callable[[float], None] | None = None) -> None:
-        self._uploads = uploads
-        self._on_progress = on_progress
-        self._images: list[LocalImage | ReferenceAsset] = []
-        self.problems: tuple[str, ...] = ()
-        """Why images cannot be used, with their positions."""
-        self.keys: tuple[str, ...] = ()
-        """What each is compared by: the SHA-256 of its content, or the image id of an asset. For an image that cannot
+    _uploads: Uploads
+    _on_progress: Callable[[float], None] | None = field(default=None, kw_only=True)
+    _images: list[LocalImage | ReferenceAsset] = field(factory=list, init=False)
+    problems: tuple[str, ...] = field(default=(), init=False)
+    """Why images cannot be used, with their positions."""
+    keys: tuple[str, ...] = field(default=(), init=False)
+    """What each is compared by: the SHA-256 of its content, or the image id of an asset. For an image that cannot
         be used, a stand-in."""
 
     async def read(self, images: Iterable[ImageSource]) -> None:
@@ -75,18 +71,14 @@ class LocalImages:
         if isinstance(image, str) and is_url(image):
             problem = f"{excerpt(image)!r} is a URL, not a local image: pass it in image_urls"
         if problem:
-            raise InvalidRequestError(problem, problems=[problem])
+            raise InvalidRequestError(problem)
         # A copy of what the caller may change meanwhile.
         source = bytes(image) if isinstance(image, bytearray | memoryview) else image
         return await self._uploads.run(_read, source)
 
     async def upload(self) -> tuple[str, ...]:
-        """Upload them one after the other, so that one at a time is in memory, and return their image ids.
-
-        Raises:
-            InvalidRequestError: A file was changed, or removed, since it was read.
-            ServiceError, TransportError: An upload failed; the message names the image.
-        """
+        """Upload them one after the other, so that one at a time is in memory, and return their image ids. If a file
+        was changed or removed since it was read, an InvalidRequestError is raised."""
         total = sum(image.size for image in self._images if isinstance(image, LocalImage))
         done = 0
         ids = []
@@ -100,10 +92,8 @@ class LocalImages:
                 problems = [f"local_images[{n}]: {problem}" for problem in error.problems]
                 raise InvalidRequestError(f"the request was not sent: {problems[0]}", problems=problems) from None
             except (ServiceError, TransportError) as error:
-                # The first question is whether anything was ordered.
                 which = f"local_images[{n}]" + (f" ({image.path!r})" if image.path else "")
-                what = f"{which} was not uploaded, so nothing was ordered or charged"
-                error.args = (f"{what}: {error.message}",)
+                error.args = (f"{which} was not uploaded, so nothing was ordered or charged: {error.message}",)
                 raise
             done += image.size
         return tuple(ids)
@@ -132,6 +122,5 @@ def _read(source: Any) -> LocalImage:
 def _read_again(image: LocalImage) -> ImageBody:
     body = image_body(image.source)
     if hashlib.sha256(body.data).hexdigest() != image.digest:
-        problem = "the file was changed while the request was checked"
-        raise InvalidRequestError(problem, problems=[problem])
+        raise InvalidRequestError("the file was changed while the request was checked")
     return body

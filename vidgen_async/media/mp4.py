@@ -44,7 +44,7 @@ _REQUIRED_BOXES = frozenset({b"ftyp", b"moov", b"moof", b"mdat"})
 
 
 class MalformedMP4Error(ValueError):
-    """The data does not consist of MP4 boxes."""
+    """The data does not consist of MP4 boxes, or has no sample."""
 
 
 @frozen
@@ -90,16 +90,11 @@ class BoxStructure:
         return ""
 
 
-def media_type(headers: Headers) -> str:
-    """Return the media type in lower case, without parameters; empty if there is none."""
-    return headers.get("Content-Type", "").partition(";")[0].strip().lower()
-
-
 def problem_of_labels(headers: Headers, known: Iterable[str] = (), *, is_range: bool = False) -> str:
     """Return what the headers say against a video, as the predicate of a sentence; empty if nothing. Only for bytes
     that cannot be recognised: labels are ignored where the bytes are those of a video, and so is the media type of a
     range of a file."""
-    media = media_type(headers)
+    media = headers.get("Content-Type", "").partition(";")[0].strip().lower()
     main, _, sub = media.partition("/")
     if not is_range and (main in _OTHER_TYPES or _TEXT_SUBTYPE.fullmatch(sub)):
         return "" if media == "multipart/byteranges" else f"has the media type {excerpt(media, known, limit=60)}"
@@ -110,7 +105,6 @@ def problem_of_labels(headers: Headers, known: Iterable[str] = (), *, is_range: 
 
 
 def content_length(headers: Headers) -> int | None:
-    """Return the announced length of the body, or None."""
     value = headers.get("Content-Length", "").strip()
     if "Transfer-Encoding" in headers or not (value.isascii() and value.isdigit()):
         return None
@@ -124,7 +118,6 @@ def is_delimited(headers: Headers) -> bool:
 
 
 def content_range(headers: Headers) -> ContentRange | None:
-    """Return the Content-Range; None if there is none or it is invalid."""
     match = _CONTENT_RANGE.fullmatch(headers.get("Content-Range", "").strip())
     if match is None:
         return None
@@ -135,22 +128,18 @@ def content_range(headers: Headers) -> ContentRange | None:
 
 
 def strong_etag(headers: Headers) -> str | None:
-    """Return the ETag if it is strong, else None: only equal strong ETags mean equal bytes."""
+    """The ETag if it is strong, else None: only equal strong ETags mean equal bytes."""
     value = headers.get("ETag", "").strip()
     return value if _STRONG_ETAG.fullmatch(value) else None
 
 
 def begins_like_mp4(head: bytes | bytearray) -> bool:
-    """Return whether the data begins with a box of an MP4 or QuickTime file."""
     return len(head) >= SIGNATURE_SIZE and bytes(head[4:8]) in _FIRST_BOXES
 
 
 def read_structure(file: BinaryIO, length: int) -> BoxStructure:
-    """Read the top-level boxes of a file of ``length`` bytes.
-
-    Raises:
-        MalformedMP4Error: The data does not consist of MP4 boxes, and does not only follow a complete video.
-    """
+    """Read the top-level boxes of a file of ``length`` bytes. MalformedMP4Error for data that is no box, and does not
+    only follow a complete video."""
     boxes: list[Box] = []
     has_moov = has_mdat = has_trailer = False
     end = 0
@@ -162,8 +151,7 @@ def read_structure(file: BinaryIO, length: int) -> BoxStructure:
             end += 0 if has_video else 8 if length - end < 8 else 16
             break
         if not box.is_valid and not has_video:
-            message = f"the data at byte {end} is not an MP4 box"
-            raise MalformedMP4Error(message)
+            raise MalformedMP4Error(f"the data at byte {end} is not an MP4 box")
         is_incomplete = box.end > length
         if not box.is_valid or (is_incomplete and has_video and box.kind not in _REQUIRED_BOXES):
             has_trailer = True

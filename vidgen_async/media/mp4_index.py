@@ -32,7 +32,6 @@ class Box:
 
     @property
     def is_valid(self) -> bool:
-        """Whether its type and its size are possible."""
         is_kind = all(0x20 <= byte < 0x7F or byte == 0xA9 for byte in self.kind)
         return is_kind and self.end >= self.payload
 
@@ -52,7 +51,6 @@ class Track:
     timescale: int = 0
 
     def with_fragment(self, other: "Track") -> "Track":
-        """Return the track with the samples of a fragment added."""
         samples = None if self.samples is None or other.samples is None else self.samples + other.samples
         last, end = max((self.last, self.end), (other.last, other.end), key=lambda chunk: chunk[1])
         return evolve(self, samples=samples, last=last, end=end, duration=self.duration + other.duration)
@@ -113,11 +111,6 @@ def read_index(file: BinaryIO, moov: Box) -> Index:
 
 
 def read_fragment(file: BinaryIO, moof: Box, defaults: Mapping[int, tuple[int, int]]) -> dict[int, Track]:
-    """Return what a fragment adds to each track.
-
-    Raises:
-        UnreadableError: It is not a fragment.
-    """
     tracks: dict[int, Track] = {}
     parts = _children(file, moof)
     _only(parts, b"mfhd")
@@ -154,11 +147,7 @@ def read_fragment(file: BinaryIO, moof: Box, defaults: Mapping[int, tuple[int, i
 
 
 def read_segment_index(file: BinaryIO, sidx: Box) -> tuple[int, int]:
-    """Return where the part of the file begins that a ``sidx`` lists, and where it ends.
-
-    Raises:
-        UnreadableError: It is not such an index.
-    """
+    """Return where the part of the file begins that a ``sidx`` lists, and where it ends."""
     fields = _Fields(file, sidx)
     fields.numbers(4, 2)
     fields.number_or_wide()
@@ -168,11 +157,7 @@ def read_segment_index(file: BinaryIO, sidx: Box) -> tuple[int, int]:
 
 
 def read_last_fragment(file: BinaryIO, mfra: Box) -> int:
-    """Return the highest offset of a fragment in the index of fragments (mfra); 0 if it names none.
-
-    Raises:
-        UnreadableError: It is not such an index.
-    """
+    """Return the highest offset of a fragment in the index of fragments (mfra); 0 if it names none."""
     highest = 0
     for box in of_kind(_children(file, mfra), b"tfra"):
         fields = _Fields(file, box)
@@ -240,7 +225,6 @@ def _children(file: BinaryIO, parent: Box) -> list[Box]:
 
 
 def of_kind(boxes: Iterable[Box], kind: bytes) -> list[Box]:
-    """Return the boxes of one type."""
     return [box for box in boxes if box.kind == kind]
 
 

@@ -5,9 +5,11 @@ import stat
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO, Self, TypeVar
+
+from attrs import define, field
 
 from vidgen_async.atomic_file import AtomicFile
 from vidgen_async.clock import run_in_thread
@@ -29,6 +31,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_threads.cache_clear)  # a child has none of the threads
 
 
+@define(eq=False, repr=False)
 class PartialFile:
     """``async with PartialFile(target) as file``: a temporary file in the target's directory. Leaving the block removes
     it unless :meth:`commit` has moved it to the target.
@@ -38,17 +41,10 @@ class PartialFile:
     target that exists is a TargetExistsError, at the beginning or in :meth:`commit`.
     """
 
-    def __init__(
-        self,
-        target: str | os.PathLike[str],
-        *,
-        overwrite: bool = True,
-        hold: Callable[[], AbstractContextManager[None]] = nullcontext,
-    ) -> None:
-        self._given = target
-        self._overwrite = overwrite
-        self._hold = hold
-        self._file: AtomicFile | None = None
+    _target: str | os.PathLike[str]
+    _overwrite: bool = field(default=True, kw_only=True)
+    _hold: Callable[[], AbstractContextManager[None]] = field(default=nullcontext, kw_only=True)
+    _file: AtomicFile | None = field(default=None, init=False)
 
     @property
     def length(self) -> int:
@@ -67,13 +63,11 @@ class PartialFile:
         await self._run(self._discard)
 
     async def write(self, chunks: Iterable[bytes]) -> None:
-        """Write all of the chunks, in one thread."""
         await self._run(self._write, chunks)
 
     async def truncate(self) -> None:
-        """Make it an empty file again."""
         if self.length:
-            await self._run(self._truncate)
+            await self._run(self._require_file().truncate)
 
     async def inspect(self, look: Callable[[BinaryIO, int], T]) -> T:
         """Return ``look(file, length)``, called in a thread."""
@@ -81,43 +75,39 @@ class PartialFile:
 
     async def commit(self) -> None:
         """Replace the target atomically; the file is durable then. If it is cancelled, it is completed first."""
-        await self._run(self._commit)
+        await self._run(partial(self._require_file().commit, overwrite=self._overwrite))
 
     async def _run(self, call: Callable[..., T], *arguments: Any) -> T:
         try:
             with self._hold():
                 return await run_in_thread(call, *arguments, executor=_threads())
         except FileExistsError as error:
-            message = f"the video was not saved: the file {os.fspath(self._given)!r} already exists."
+            message = f"the video was not saved: the file {os.fspath(self._target)!r} already exists."
             advice = "To replace it, pass overwrite=True."
             raise TargetExistsError(message, received=self.length, advice=advice) from error
         except OSError as error:
-            message = f"the video cannot be saved as {os.fspath(self._given)!r}: {_reason(error)}"
+            message = f"the video cannot be saved as {os.fspath(self._target)!r}: {_reason(error)}"
             raise DownloadError(message, received=self.length) from error
 
     # -- in a thread -------------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        if "\0" in os.fsdecode(self._given):
-            message = "the path holds a null character"
-            raise OSError(message)
-        target = Path(os.path.realpath(os.fsdecode(self._given)))
+        if "\0" in os.fsdecode(self._target):
+            raise OSError("the path holds a null character")
+        target = Path(os.path.realpath(os.fsdecode(self._target)))
         with suppress(FileNotFoundError):
             mode = target.stat().st_mode
             if stat.S_ISDIR(mode):
-                message = "it is a directory"
-                raise IsADirectoryError(message)
+                raise IsADirectoryError("it is a directory")
             if not stat.S_ISREG(mode):
-                message = "it is not a regular file"
-                raise OSError(message)
+                raise OSError("it is not a regular file")
             if not self._overwrite:
                 raise FileExistsError
         self._file = AtomicFile(target, keep_mode=True)
 
     def _require_file(self) -> AtomicFile:
         if self._file is None:
-            message = "the file is not open"
-            raise ValueError(message)
+            raise ValueError("the file is not open")
         return self._file
 
     def _write(self, chunks: Iterable[bytes]) -> None:
@@ -125,18 +115,12 @@ class PartialFile:
         for chunk in chunks:
             file.write(chunk)
 
-    def _truncate(self) -> None:
-        self._require_file().truncate()
-
     def _inspect(self, look: Callable[[BinaryIO, int], T]) -> T:
         file = self._require_file().file
         try:
             return look(file, self.length)
         finally:
             file.seek(self.length)
-
-    def _commit(self) -> None:
-        self._require_file().commit(overwrite=self._overwrite)
 
     def _discard(self) -> None:
         if self._file is not None:

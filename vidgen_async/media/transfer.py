@@ -6,6 +6,8 @@ from functools import partial
 from http import HTTPStatus
 from typing import BinaryIO, NoReturn
 
+from attrs import Factory, define, field
+
 from vidgen_async.clock import Clock, backoff
 from vidgen_async.errors import (
     BodyError,
@@ -20,7 +22,7 @@ from vidgen_async.events import Event, report
 from vidgen_async.media import mp4
 from vidgen_async.media.content import Content, ContentResponse
 from vidgen_async.media.partial_file import PartialFile
-from vidgen_async.media.progress import OnProgress, Progress
+from vidgen_async.media.progress import Progress
 from vidgen_async.service.retries import retry_delay
 from vidgen_async.types.http import Headers
 
@@ -38,6 +40,7 @@ _OVERLAP = 4096
 _MIN_OVERLAP = 16
 
 
+@define(eq=False, repr=False)
 class Transfer:
     """Downloads the complete video to ``file``, or raises. It continues for as long as new bytes arrive.
 
@@ -45,38 +48,27 @@ class Transfer:
     position, the download fails ``retry_for`` seconds after it has first reached that position.
     """
 
-    def __init__(
-        self,
-        content: Content,
-        file: PartialFile,
-        clock: Clock,
-        *,
-        on_progress: OnProgress | None,
-        retry_for: float,
-        rng: Callable[[], float],
-        accept_unverified: bool,
-    ) -> None:
-        self._content = content
-        self._file = file
-        self._clock = clock
-        self._progress: Progress[int | None] = Progress(clock, on_progress)
-        self._retry_for = retry_for
-        self._rng = rng
-        self._accept_unverified = accept_unverified
-        self._total: int | None = None
-        self._etag: str | None = None
-        self._buffer: list[bytes] = []
-        self._buffered = 0
-        """Number of bytes in the buffer."""
-        self.furthest = 0
-        """Number of bytes up to the furthest position that was reached."""
-        self._last_progress_at = clock.now()
-        self.problem = ""
-        """Why the latest attempt failed; empty if none has."""
-        self.last_error: TransportError | ServiceError | None = None
-        """The error of the latest failed attempt, if it had one."""
-        self._is_delimited = False
-        self._overlap = _OVERLAP
+    _content: Content
+    _file: PartialFile
+    _clock: Clock
+    _progress: Progress[int | None]
+    _retry_for: float
+    _rng: Callable[[], float]
+    _accept_unverified: bool
+    _total: int | None = field(default=None, init=False)
+    _etag: str | None = field(default=None, init=False)
+    _buffer: list[bytes] = field(factory=list, init=False)
+    _buffered: int = field(default=0, init=False)
+    """Number of bytes in the buffer."""
+    furthest: int = field(default=0, init=False)
+    """Number of bytes up to the furthest position that was reached."""
+    _last_progress_at: float = field(default=Factory(lambda self: self._clock.now(), takes_self=True), init=False)
+    problem: str = field(default="", init=False)
+    """Why the latest attempt failed; empty if none has."""
+    last_error: TransportError | ServiceError | None = field(default=None, init=False)
+    """The error of the latest failed attempt, if it had one."""
+    _is_delimited: bool = field(default=False, init=False)
+    _overlap: int = field(default=_OVERLAP, init=False)
 
     @property
     def received(self) -> int:
@@ -117,15 +109,9 @@ class Transfer:
             delay = self._compute_delay(error, failures)
             if delay is None or self._clock.now() + delay > self._last_progress_at + self._retry_for:
                 self._give_up(error, "" if delay is None else f", for {self._retry_for:g} s without a new byte")
-            report(
-                logger,
-                logging.INFO,
-                Event.DOWNLOAD_RETRIED,
-                "resuming the download of task %(task_id)s in %(seconds).1f s (%(error)s)",
-                task_id=self._content.task_id,
-                seconds=delay,
-                error=self.problem,
-            )
+            fields = {"task_id": self._content.task_id, "seconds": delay, "error": self.problem}
+            message = "resuming the download of task %(task_id)s in %(seconds).1f s (%(error)s)"
+            report(logger, logging.INFO, Event.DOWNLOAD_RETRIED, message, **fields)
             await self._clock.sleep(delay)
 
     def _compute_delay(self, error: TransportError | ServiceError | None, failures: int) -> float | None:
@@ -231,38 +217,36 @@ class Transfer:
         return False
 
     async def _is_complete(self) -> bool:
-        """Return whether the file is complete after a body without a transport error.
-
-        Raises:
-            NotVideoError: The file is not an MP4.
-            TruncatedError: It is incomplete although all announced bytes were received.
-        """
+        """Return whether the file is complete after a body without a transport error. NotVideoError if it is no MP4;
+        TruncatedError if it is incomplete although all announced bytes were received."""
         length, total = self._file.length, self._total
         if total is not None and length < total:
             self.problem = "it ended early"
             return False
         if total is not None and length > total:
             return await self._restart("more bytes were received than announced")
+        task_id = self._content.task_id
         try:
             structure = await self._file.inspect(mp4.read_structure)
+            if structure.end <= length and structure.has_moov and not structure.has_samples:
+                raise mp4.MalformedMP4Error("its index has no sample")
         except mp4.MalformedMP4Error as error:
-            message = f"the data received for task {self._content.task_id!r} is not a video: {error}"
-            raise NotVideoError(message, task_id=self._content.task_id, received=length) from error
+            message = f"the data received for task {task_id!r} is not a video: {error}"
+            raise NotVideoError(message, task_id=task_id, received=length) from error
         self.problem = structure.find_problem(length)
-        if structure.end <= length and structure.has_moov and not structure.has_samples:
-            message = f"the data received for task {self._content.task_id!r} is not a video: its index has no sample"
-            raise NotVideoError(message, task_id=self._content.task_id, received=length)
         if self.problem:
             if total is not None:
                 self._give_up(None)
             return False
         if not (self._is_verified(structure) or self._accept_unverified):
-            message = (
-                f"it cannot be verified that the video of task {self._content.task_id!r} is complete: "
-                f"{self._why_unverified(structure)}. Nothing was saved."
+            unknown = f"the service did not send its length, and the {length} received bytes do not show where it ends"
+            raise UnverifiedVideoError(
+                f"it cannot be verified that the video of task {task_id!r} is complete: "
+                f"{structure.contradiction or unknown}. Nothing was saved.",
+                task_id=task_id,
+                received=length,
+                advice="Download it again; to save it anyway, pass accept_unverified=True.",
             )
-            advice = "Download it again; to save it anyway, pass accept_unverified=True."
-            raise UnverifiedVideoError(message, task_id=self._content.task_id, received=length, advice=advice)
         return True
 
     def _is_verified(self, structure: mp4.BoxStructure) -> bool:
@@ -272,10 +256,6 @@ class Transfer:
             return False
         is_delimited = self._is_delimited and not (structure.is_fragmented and structure.has_trailer)
         return self._total is not None or is_delimited or structure.proves_its_end
-
-    def _why_unverified(self, structure: mp4.BoxStructure) -> str:
-        unknown = f"and the {self._file.length} received bytes do not show where it ends"
-        return structure.contradiction or f"the service did not send its length, {unknown}"
 
     def _give_up(self, error: TransportError | ServiceError | None, how_long: str = "") -> NoReturn:
         """Raise ``error`` if it explains the failure, else a TruncatedError."""
@@ -292,6 +272,5 @@ class Transfer:
 
 
 def _read_end(file: BinaryIO, length: int, size: int) -> bytes:
-    """Return the last bytes of a file of ``length`` bytes, at most ``size``."""
     file.seek(max(length - size, 0))
     return file.read(size)

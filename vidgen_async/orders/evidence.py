@@ -9,9 +9,9 @@ from attrs import evolve
 from vidgen_async.errors import TransportError
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import excerpt, visible_headers
+from vidgen_async.service.body_decoding import split_response
 from vidgen_async.service.codec import Answer, is_json_object, read_created_id, request_id_of
 from vidgen_async.service.endpoints import is_task_id
-from vidgen_async.service.refused_responses import split_response
 from vidgen_async.service.status_rules import outcome_of_answer, outcome_without_answer
 from vidgen_async.types.http import LONG_ANSWER, Delivery, retry_after
 from vidgen_async.types.limits import compute_retry_at

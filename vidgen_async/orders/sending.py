@@ -62,12 +62,11 @@ from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import showable, visible_headers
 from vidgen_async.service import request_records
 from vidgen_async.service.api_keys import Key
-from vidgen_async.service.body_decoding import decode_body
+from vidgen_async.service.body_decoding import decode_body, split_response
 from vidgen_async.service.candidates import find_candidates
 from vidgen_async.service.codec import Answer, is_json_object
 from vidgen_async.service.endpoints import Endpoints, is_same_request, model_of, prompt_of
 from vidgen_async.service.error_responses import describe_outcome, recorded_refusal, rejected_error, service_error
-from vidgen_async.service.refused_responses import split_response
 from vidgen_async.transports.base import Connection, Response, Transport
 from vidgen_async.types.http import LONG_ANSWER, LONGEST_ANSWER, BytesBody, Delivery, Headers, Phase, Request
 from vidgen_async.types.limits import PAUSE_WITHOUT_RETRY_AFTER, Pacing

@@ -9,7 +9,7 @@ from attrs import evolve, field, frozen
 
 from vidgen_async.clock import Clock, within
 from vidgen_async.errors import ConfigurationError, KeyFunctionError
-from vidgen_async.types.http import Delivery, Headers, KeyFunction, Phase, Request, Timeouts, make_headers
+from vidgen_async.types.http import Delivery, Headers, KeyFunction, Phase, Request, make_headers
 from vidgen_async.user_code import UserCode, describe
 
 #: The request header of the key (5.1).
@@ -27,9 +27,7 @@ class KeyRing:
     """The keys that a callable returned. It is called when a key is first needed, and again when the service refused
     the present one. Those with the same callable are equal.
 
-    Args:
-        ask: The callable.
-        check: Returns the key that a value stands for, or raises ConfigurationError.
+    ``check`` returns the key that a value stands for, or raises ConfigurationError.
     """
 
     def __init__(self, ask: KeyFunction, check: Callable[[object], str]) -> None:
@@ -52,27 +50,19 @@ class KeyRing:
         return hash(self._ask) if inspect.ismethod(self._ask) else id(self._ask)
 
     async def get(self, request: Request, clock: Clock, *, delivery: Delivery = Delivery.NOT_SENT) -> Key:
-        """The present key. Concurrent callers share one call of the callable, unless it raises or is cancelled.
-
-        Args:
-            request: The request that needs the key, within whose time limits it must be there.
-            clock: Measures that time.
-            delivery: Whether the request was sent already, with a key that was refused.
-
-        Raises:
-            KeyFunctionError: There is no key.
-        """
+        """The present key, within the time limits of the request; KeyFunctionError if there is none. Concurrent callers
+        share one call of the callable, unless it raises or is cancelled."""
         if self._key is not None:
             return self._key
-        limits, shortest = request.timeouts, shortest_of(request.timeouts)
+        limits = request.timeouts
+        shortest = min(("connect", "read", "answer"), key=lambda name: getattr(limits, name) or math.inf)
         cause: TimeoutError | None = None
         try:
             return await within(clock, getattr(limits, shortest), self._get)
         except KeyFunctionError as error:
-            problem = error.message
+            message = f"{request.op}: {error.message}"
         except TimeoutError as error:
-            problem, cause = f"the api_key function did not return a key {limits.within(shortest)}", error
-        message = f"{request.op}: {problem}"
+            message, cause = f"{request.op}: the api_key function did not return a key {limits.within(shortest)}", error
         raise KeyFunctionError(message, delivery=delivery, phase=Phase.BUILD, op=request.op) from cause
 
     async def _get(self) -> Key:
@@ -112,8 +102,3 @@ class KeyRing:
             made = make_headers([(AUTHORIZATION, f"Bearer {key.value}"), *headers])
             prepared = self._prepared = (request.headers, key.value, made)
         return evolve(request, headers=prepared[2])
-
-
-def shortest_of(timeouts: Timeouts) -> str:
-    """The limit within which a request must have its key: the shortest one of its phases."""
-    return min(("connect", "read", "answer"), key=lambda name: getattr(timeouts, name) or math.inf)

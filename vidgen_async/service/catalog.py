@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from copy import copy
 from typing import ClassVar
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from vidgen_async.clock import Clock, within
 from vidgen_async.errors import AuthenticationError, ResponseTimeoutError, ServiceError, TransportError, VidgenError
 from vidgen_async.events import Event, report
 from vidgen_async.redaction.messages import excerpt
 from vidgen_async.service.codec import read_catalog
-from vidgen_async.service.endpoints import Endpoints
+from vidgen_async.service.endpoints import Endpoints, refusal
 from vidgen_async.service.retries import Reads
 from vidgen_async.types.http import Delivery, Phase
 from vidgen_async.types.resources import Catalog, CatalogModel, VideoRequest
@@ -50,19 +50,20 @@ class RequestCheck(Serializable):
         return not self.problems
 
 
+@define(eq=False, repr=False)
 class LiveCatalog:
     """Checks requests against the live catalog (2.1, rule 5 of 2.4); concurrent checks share one fetch."""
 
-    def __init__(self, reads: Reads, endpoints: Endpoints, clock: Clock) -> None:
-        self._reads = reads
-        self._endpoints = endpoints
-        self._clock = clock
-        self._reading = asyncio.Lock()
-        self._catalog: Catalog | None = None
-        self._read_at = -math.inf
-        self._failure: VidgenError | None = None
-        self._failed_at = self._paused_until = -math.inf
-        self._is_failure_reported = False
+    _reads: Reads
+    _endpoints: Endpoints
+    _clock: Clock
+    _reading: asyncio.Lock = field(factory=asyncio.Lock, init=False)
+    _catalog: Catalog | None = field(default=None, init=False)
+    _read_at: float = field(default=-math.inf, init=False)
+    _failure: VidgenError | None = field(default=None, init=False)
+    _failed_at: float = field(default=-math.inf, init=False)
+    _paused_until: float = field(default=-math.inf, init=False)
+    _is_failure_reported: bool = field(default=False, init=False)
 
     def keep(self, catalog: Catalog, fetched_at: float | None = None) -> None:
         """Cache a catalog that was fetched at that moment (default: now)."""
@@ -84,10 +85,9 @@ class LiveCatalog:
     async def refuse_invalid(self, request: VideoRequest) -> None:
         """Raise InvalidRequestError if :meth:`check` finds problems, and AuthenticationError if the catalog was refused
         with 401: a create has the same key."""
-        from vidgen_async.service.validation import refuse  # noqa: PLC0415 - as below
-
         check = await self.check(request)
-        refuse(check.problems)
+        if check.problems:
+            raise refusal(check.problems)
         if isinstance(check.catalog_error, AuthenticationError):
             raise copy(check.catalog_error)
 
@@ -95,7 +95,7 @@ class LiveCatalog:
         """All problems of the request, with those that were ``found`` before. A cached catalog suffices to accept it;
         before it is refused the catalog is fetched again, if possible. A catalog that cannot be fetched raises nothing:
         a warning is logged, once until it can be fetched."""
-        from vidgen_async.service.validation import (  # noqa: PLC0415 - programs that create nothing do not need it
+        from vidgen_async.service.request_checks import (  # noqa: PLC0415 - programs that create nothing do not need it
             field_of,
             problems_in_catalog,
             problems_of,

@@ -2,9 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 from attrs import evolve, field, frozen
@@ -16,7 +16,7 @@ from vidgen_async.redaction.messages import is_plain_word
 from vidgen_async.service.api_keys import KeyRing
 from vidgen_async.types.http import Body, Headers, Request, Timeouts, make_headers
 from vidgen_async.types.orders import OrderContent
-from vidgen_async.types.resources import ASSETS_PATH, Extra, TaskLike, VideoRequest, task_id_of
+from vidgen_async.types.resources import ASSETS_PATH, TaskLike, VideoRequest, task_id_of
 
 #: Bytes in UTF-8. PostgreSQL indexes at most 2,700 bytes, of which an order's account and id may need 1,600.
 LONGEST_TASK_ID = 500
@@ -24,7 +24,7 @@ LONGEST_TASK_ID = 500
 _PLAIN_ID = re.compile(rf"[A-Za-z0-9_~-][A-Za-z0-9_.~-]{{0,{LONGEST_TASK_ID - 1}}}")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 #: Compatibility aliases in requests, and the fields that they stand for (section 9).
-_ALIASES = {"seconds": "duration", "aspect_ratio": "ratio"}
+ALIASES = {"seconds": "duration", "aspect_ratio": "ratio"}
 
 
 @frozen
@@ -56,7 +56,6 @@ class Endpoints:
 
     @property
     def key_ring(self) -> KeyRing | None:
-        """Where the key is if a callable returns it."""
         return self.api_key if isinstance(self.api_key, KeyRing) else None
 
     @property
@@ -71,7 +70,6 @@ class Endpoints:
         return str(self.base_url.origin())
 
     def is_own(self, url: URL) -> bool:
-        """Return whether an absolute URL has the origin of the service."""
         own = self.base_url
         return (url.scheme, (url.host or "").lower(), url.port) == (own.scheme, (own.host or "").lower(), own.port)
 
@@ -86,24 +84,22 @@ class Endpoints:
         # Not parsed as a whole: this is done for each poll.
         return self.base_url.with_path(self.base_url.raw_path + path, encoded=True)
 
-    def _read(self, op: str, path: str) -> Request:
-        return Request(
-            op=op,
-            method="GET",
-            url=self._url(path),
-            headers=self._read_headers,
-            timeouts=self.timeouts,
-            pool="polls" if self.is_for_polls else "reads",
-        )
+    def _get(self, op: str, path: str) -> Request:
+        pool: Literal["polls", "reads"] = "polls" if self.is_for_polls else "reads"
+        headers, timeouts = self._read_headers, self.timeouts
+        return Request(op=op, method="GET", url=self._url(path), headers=headers, timeouts=timeouts, pool=pool)
+
+    def _post(self, op: str, path: str, body: Body, headers: Headers, timeouts: Timeouts) -> Request:
+        return Request(op=op, method="POST", url=self._url(path), headers=headers, body=body, timeouts=timeouts)
 
     def list_models(self) -> Request:
-        return self._read("models.list", "/models")
+        return self._get("models.list", "/models")
 
     def get_account(self) -> Request:
-        return self._read("account.get", "/account")
+        return self._get("account.get", "/account")
 
     def get_video(self, task: TaskLike) -> Request:
-        return self._read("videos.get", f"/videos/{quoted_task_id(task)}")
+        return self._get("videos.get", f"/videos/{quoted_task_id(task)}")
 
     def get_content(self, task: TaskLike, *, byte_range: str | None = None, validator: str | None = None) -> Request:
         """The video itself (4.6), uncompressed, so that lengths and ranges mean what they say."""
@@ -112,36 +108,16 @@ class Endpoints:
             more["Range"] = byte_range
         if validator is not None:
             more["If-Range"] = validator
-        url = self._url(f"/videos/{quoted_task_id(task)}/content")
-        return Request(
-            op="videos.content",
-            method="GET",
-            url=url,
-            headers=self._headers(more),
-            timeouts=self._unlimited,
-            pool="streams",
-        )
+        read = self._get("videos.content", f"/videos/{quoted_task_id(task)}/content")
+        return evolve(read, headers=self._headers(more), timeouts=self._unlimited, pool="streams")
 
     def create_file(self, body: Body) -> Request:
-        return Request(
-            op="files.create",
-            method="POST",
-            url=self._url("/files"),
-            headers=self._headers({}),
-            body=body,
-            timeouts=self.timeouts,
-        )
+        return self._post("files.create", "/files", body, self._read_headers, self.timeouts)
 
     def create_video(self, body: Body, idempotency_key: str) -> Request:
-        return Request(
-            op="videos.create",
-            method="POST",
-            url=self._url("/videos"),
-            # Uncompressed: what is received is read as it is, whatever its label.
-            headers=self._headers({"Idempotency-Key": idempotency_key, "Accept-Encoding": "identity"}),
-            body=body,
-            timeouts=self._unlimited,
-        )
+        # Uncompressed: what is received is read as it is, whatever its label.
+        headers = self._headers({"Idempotency-Key": idempotency_key, "Accept-Encoding": "identity"})
+        return self._post("videos.create", "/videos", body, headers, self._unlimited)
 
     def absolute(self, url: str) -> str:
         """2.3: an address that starts with ``/`` gets the service's host; nothing else of it changes."""
@@ -158,8 +134,7 @@ def checked_task_id(task: TaskLike) -> str:
     task_id = task_id_of(task)
     if not is_task_id(task_id):
         rule = f"a task id must be text of at most {LONGEST_TASK_ID} bytes, and not empty, blank or dots"
-        message = f"{rule}: {task_id[:100]!r}"
-        raise InvalidRequestError(message, problems=[message])
+        raise InvalidRequestError(f"{rule}: {task_id[:100]!r}")
     return task_id
 
 
@@ -173,7 +148,6 @@ def is_task_id(text: str) -> bool:
 
 
 def quoted_task_id(task: TaskLike) -> str:
-    """The id of the task as one path segment."""
     if isinstance(task, str) and _PLAIN_ID.fullmatch(task):
         return task
     return quote(checked_task_id(task), safe="")
@@ -212,14 +186,32 @@ def create_body(request: VideoRequest) -> bytes:
     if isinstance(request.extra, Mapping):
         with suppress(TypeError, ValueError, RecursionError):
             return write_json(data)
-    # Raised out here: as a cause the error would quote the request.
-    problems = list(_not_json(data, request.extra))
-    raise InvalidRequestError(f"the request was not sent: {'; '.join(problems)}", problems=problems)
+    raise refusal(problems_in_json(request))  # out here: as a cause the error would quote the request
+
+
+def refusal(problems: Sequence[str]) -> InvalidRequestError:
+    return InvalidRequestError(f"the request was not sent: {'; '.join(problems)}", problems=problems)
+
+
+def problems_in_json(request: VideoRequest) -> list[str]:
+    """What of the request JSON cannot hold, by its fields."""
+    extra: object = request.extra
+    names = extra if isinstance(extra, Mapping) else ()
+    other = next((name for name in names if not isinstance(name, str)), None)
+    if not isinstance(extra, Mapping):
+        problems = [f"extra: must be an object, not {type(extra).__name__}"]
+    elif other is not None:
+        problems = [f"extra: its names must be strings, not {type(other).__name__}"]
+    else:
+        why = why_not_json(extra)
+        problems = [] if why is None else [f"extra: {why}"]
+    reasons = {name: why_not_json(getattr(request, name)) for name in VideoRequest.field_names()}
+    return [*problems, *(f"{name}: {why}" for name, why in reasons.items() if why is not None)]
 
 
 def _replace_aliases(data: dict[str, Any]) -> None:
     """Put values under the names that the aliases stand for (section 9); two different values stay as they are."""
-    for alias, name in _ALIASES.items():
+    for alias, name in ALIASES.items():
         if alias in data and repr(data.get(name, data[alias])) == repr(data[alias]):  # 5 is not 5.0, and 1 is not true
             data[name] = data.pop(alias)
 
@@ -255,23 +247,11 @@ def add_image_ids(request: VideoRequest, ids: Iterable[str]) -> VideoRequest:
     """The request with more images, after its own. InvalidRequestError if its own ``image_ids`` are no list, or are in
     ``extra``, which would replace the others."""
     if isinstance(request.extra, Mapping) and "image_ids" in request.extra:
-        problem = "extra: image_ids in it would replace the ids of the local images: pass them as image_ids"
-        raise InvalidRequestError(f"the request was not sent: {problem}", problems=[problem])
+        raise refusal(["extra: image_ids in it would replace the ids of the local images: pass them as image_ids"])
     own = () if request.image_ids is None else request.image_ids
     if not isinstance(own, tuple):
-        problem = f"image_ids: must be a list, not {type(own).__name__}"
-        raise InvalidRequestError(f"the request was not sent: {problem}", problems=[problem])
+        raise refusal([f"image_ids: must be a list, not {type(own).__name__}"])
     return evolve(request, image_ids=(*own, *ids))
-
-
-def _not_json(data: Mapping[str, Any], extra: Extra) -> Iterator[str]:
-    if not isinstance(extra, Mapping):
-        yield f"extra: must be an object, not {type(extra).__name__}"
-    for name, value in data.items():
-        if not isinstance(name, str):
-            yield f"extra: its names must be strings, not {type(name).__name__}"
-        elif (why := why_not_json(name) or why_not_json(value)) is not None:
-            yield f"{name if name.isprintable() else 'extra'}: {why}"
 
 
 def read_request(body: bytes) -> VideoRequest:

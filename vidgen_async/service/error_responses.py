@@ -3,9 +3,10 @@ common shapes of error bodies, since the description shows none."""
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from yarl import URL
@@ -15,7 +16,7 @@ from vidgen_async.errors import AuthenticationSource, ServiceError
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import LONGEST_READ, excerpt, hide_secrets, is_plain_word
 from vidgen_async.service.codec import Answer, is_json_object, request_id_of, shown_request_id
-from vidgen_async.service.status_rules import REFERENCE_CODES, StatusRule, rule_for
+from vidgen_async.service.status_rules import REFERENCE_CODES, rule_for
 from vidgen_async.types.http import make_headers, retry_after
 from vidgen_async.types.orders import Attempt, AttemptOutcome, Evidence
 
@@ -23,19 +24,9 @@ from vidgen_async.types.orders import Attempt, AttemptOutcome, Evidence
 _LONGEST_PAGE = 1 << 16
 #: The codes of section 7 as words.
 _CODE = re.compile(rf"(?<![A-Za-z0-9_])(?:{'|'.join(sorted(REFERENCE_CODES))})(?![A-Za-z0-9_])")
-#: Escapes of JSON that is cut short, or quoted in other JSON.
-_ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{4}|[\"\\/bfnrt])")
+#: Escapes of JSON, also of JSON that is quoted in other JSON.
+_ESCAPES = re.compile(r"\\+(?:u[0-9A-Fa-f]{4}|[\"/bfnrt])?")
 _MARKUP = re.compile(r"<[^>]*>?|>")
-
-#: The operations that name a task.
-_OPS_OF_TASKS = frozenset({"videos.get", "videos.content"})
-#: What section 7 words for creates, for the other operations.
-_MEANING_ELSEWHERE: Mapping[type[ServiceError], str] = {
-    errors.RateLimitError: "rate limit reached",
-    errors.ServiceUnavailableError: "temporarily unavailable",
-    errors.GatewayError: "gateway or upstream fault",
-}
-_NOT_FOUND = "it was not found; check that the base URL ends in /openapi/v1"
 
 #: A retry sends the same image ids.
 _NEW_ORDER = "Upload the images again, and order them under a new order id: an order never changes."
@@ -48,11 +39,11 @@ _REFUSED_BY = {
 
 
 def service_error(answer: Answer, *, origin: str, wall: datetime) -> ServiceError:
-    """The error that an answer stands for (section 7). ``origin`` is the service's own; ``wall`` is the time now."""
+    """The error that an answer stands for (section 7)."""
     code, text = _code_and_text(answer)
     words = excerpt(text, answer.known)
     rule = rule_for(answer.status, code)
-    kind, meaning = rule.error, _meaning(rule, answer.op)
+    kind, meaning = rule.error, rule.meaning
     facts: dict[str, Any] = {
         "status": answer.status,
         "code": code,
@@ -71,13 +62,6 @@ def service_error(answer: Answer, *, origin: str, wall: datetime) -> ServiceErro
     said += shown_request_id(answer.headers, answer.known)
     stop = "." if "advice" in facts else ""
     return kind(f"{shown}: {meaning or 'unexpected answer'}{said}{stop}", **facts)
-
-
-def _meaning(rule: StatusRule, op: str) -> str:
-    """What the rule means to this operation."""
-    if rule.error is errors.NotFoundError:
-        return rule.meaning if op in _OPS_OF_TASKS else _NOT_FOUND
-    return rule.meaning if op == "videos.create" else _MEANING_ELSEWHERE.get(rule.error, rule.meaning)
 
 
 def rejected_error(error: ServiceError, **order: Any) -> errors.RejectedError:
@@ -119,15 +103,14 @@ def refuser(url: URL, origin: str) -> AuthenticationSource:
 
 
 def _code_and_text(answer: Answer) -> tuple[str | None, str | bytes]:
-    """Code and message from the common shapes of error bodies; the description shows none. The message may hold
-    secrets."""
+    """Code and message from the common shapes of error bodies. The message may hold secrets."""
     try:
         data = json.loads(answer.body)
     except (ValueError, RecursionError):
-        return _reference_code(answer, None), _without_markup(answer.body)
+        return _reference_code(answer), _without_markup(answer.body)
     inner = data["error"] if isinstance(data, dict) and isinstance(data.get("error"), dict) else data
     code, text = _named_code_and_text(inner, answer)
-    if answer.status == 400 and code not in REFERENCE_CODES and (found := _reference_code(answer, data)):
+    if answer.status == 400 and code not in REFERENCE_CODES and (found := _reference_code(answer)):
         return found, "" if text == found else text
     return code, text
 
@@ -143,51 +126,21 @@ def _named_code_and_text(data: Any, answer: Answer) -> tuple[str | None, str | b
     return code, "" if code else answer.body
 
 
-def _reference_code(answer: Answer, data: Any) -> str | None:
+def _reference_code(answer: Answer) -> str | None:
     """The first of the codes of section 7 that is a word of a 400's body, wherever it stands. One that is also in the
-    request may be quoted, however that is escaped or shortened: it counts only where it begins a text, and there is no
-    such text in the request."""
-    # Checking every text of the longest answer takes a tenth of a second.
-    if answer.status != 400 or not any(code.encode() in answer.body for code in REFERENCE_CODES):
+    request may be quoted from there, and is none."""
+    codes = {code for code in REFERENCE_CODES if code.encode() in answer.body and code.encode() not in answer.sent}
+    if answer.status != 400 or not codes:
         return None
-    sent: list[str] | None = None
-    for text in [answer.body.decode("utf-8", "replace")] if data is None else _texts_of(data):
-        plain = _ESCAPE.sub(" ", text).strip()
-        for found in _CODE.finditer(plain):
-            if sent is None:
-                sent = list(_texts_of(json.loads(answer.sent or b"null")))
-            quotable = [one for one in sent if found[0] in one]
-            # A text that begins with the code, or is a part of one that contains it.
-            is_quote = any(
-                one.lstrip().startswith(found[0]) or (plain in one and plain != found[0]) for one in quotable
-            )
-            if not quotable or (found.start() == 0 and not is_quote):
-                return found[0]
-    return None
-
-
-def _texts_of(data: Any) -> Iterator[str]:
-    """Every string of a JSON document, also the names of fields."""
-    rest = [data]
-    while rest:
-        item = rest.pop()
-        if isinstance(item, str):
-            yield item
-        elif isinstance(item, dict):
-            rest += reversed([part for pair in item.items() for part in pair])
-        elif isinstance(item, list):
-            rest += reversed(item)
+    text = _ESCAPES.sub(" ", answer.body.decode("utf-8", "replace"))
+    return next((word for word in _CODE.findall(text) if word in codes), None)
 
 
 def _beginning_as_json(value: Any) -> str:
-    """No more of the value than an excerpt reads, also of one that is nested too deep to be written."""
-    pieces: list[str] = []
+    """About as much of the value as an excerpt reads; nothing of one that is nested too deep to be written."""
     with suppress(RecursionError):
-        for piece in json.JSONEncoder(ensure_ascii=False).iterencode(value):
-            pieces.append(piece)
-            if len(pieces) > LONGEST_READ or len(piece) > LONGEST_READ:
-                break
-    return "".join(pieces)
+        return "".join(islice(json.JSONEncoder(ensure_ascii=False).iterencode(value), LONGEST_READ))
+    return ""
 
 
 def _code(data: Mapping[str, Any], known: KnownValues) -> str | None:
@@ -205,8 +158,7 @@ def _without_markup(body: bytes) -> str:
 def describe_outcome(
     answer: Answer, outcome: AttemptOutcome, *, is_complete: bool = True, failure: BaseException | None = None
 ) -> str:
-    """One sentence, without secrets, about the answer to a create, for the journal and for errors. ``failure`` is what
-    ended an answer that is not complete."""
+    """One sentence, without secrets, about the answer to a create, for the journal and for errors."""
     why = "" if failure is None else f" ({excerpt(str(failure), answer.known) or type(failure).__name__})"
     code, text = _code_and_text(answer)
     shown = f"{answer.status}" + (f" {code}" if code else "")

@@ -22,15 +22,7 @@ logger = logging.getLogger(__name__)
 async def send_recorded(
     transport: Transport, request: Request, clock: Clock, attempt: int, known: Iterable[str]
 ) -> Response:
-    """Send a request, and log how it ended: with a status line, or with an error.
-
-    Args:
-        transport: Sends the request; its errors propagate unchanged.
-        request: The request.
-        clock: Measures the time until the status line.
-        attempt: The number of the attempt.
-        known: Values that the record must not show.
-    """
+    """Send a request, and log how it ended: with a status line, or with an error. No ``known`` value is shown."""
     return await RequestRecord(request, clock, attempt, known).send(partial(transport.send, request))
 
 
@@ -65,7 +57,6 @@ class RequestRecord:
     _is_over: bool = field(init=False, default=False)
 
     async def send(self, send: Callable[[], Awaitable[Response]]) -> Response:
-        """Send the request, and log how that ended."""
         try:
             response = await send()
         except BaseException as failure:

@@ -9,16 +9,10 @@ from contextlib import AsyncExitStack
 from http import HTTPStatus
 from typing import TypeVar
 
-from attrs import evolve
+from attrs import Factory, define, evolve, field
 
 from vidgen_async.clock import Clock, backoff
-from vidgen_async.errors import (
-    BodyError,
-    ConnectionLostError,
-    ServiceError,
-    TransportClosedError,
-    TransportError,
-)
+from vidgen_async.errors import BodyError, ConnectionLostError, ServiceError, TransportClosedError, TransportError
 from vidgen_async.events import Event, report
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import showable
@@ -39,42 +33,25 @@ T = TypeVar("T")
 _SHORT = re.compile(r"[0-9]{1,9}")
 
 
+@define(eq=False, repr=False)
 class Reads:
     """Sends requests that may be repeated without harm: every GET, and uploads (a duplicate upload is free).
 
-    Args:
-        origin: The service's own.
-        known: Values that no message may show.
-        key_ring: Where the key of requests with an Authorization header is; None: it is in that header.
-        retry_for: Seconds: a failing read is retried until the next attempt would start later than that after the
-            first. An attempt under way is bounded by the request's own timeouts.
-        on_answer: Called when the service has answered a read in its own form.
-        rng: Returns a random number from 0 to 1, for jitter.
+    A failing read is retried until the next attempt would start more than ``retry_for`` seconds after the first.
+    No message shows ``known`` values. ``on_answer`` is called when the service has answered in its own form.
     """
 
-    def __init__(
-        self,
-        transport: Transport,
-        clock: Clock,
-        *,
-        origin: str,
-        known: tuple[str, ...] = (),
-        key_ring: KeyRing | None = None,
-        retry_for: float = 60.0,
-        on_answer: Callable[[], object] = bool,
-        rng: Callable[[], float] = random.random,
-    ) -> None:
-        self._transport = transport
-        self._clock = clock
-        self._origin = origin
-        self.known: KnownValues = KnownValues(known)
-        self._own_known = known
-        self._key_ring = key_ring
-        self._keys: tuple[str, ...] = ()
-        """Those of the ring that are known values."""
-        self._retry_for = retry_for
-        self._on_answer = on_answer
-        self._rng = rng
+    _transport: Transport
+    _clock: Clock
+    _origin: str = field(kw_only=True)
+    _own_known: tuple[str, ...] = field(default=(), alias="known", kw_only=True)
+    _key_ring: KeyRing | None = field(default=None, kw_only=True)
+    _retry_for: float = field(default=60.0, kw_only=True)
+    _on_answer: Callable[[], object] = field(default=bool, kw_only=True)
+    _rng: Callable[[], float] = field(default=random.random, kw_only=True)
+    known: KnownValues = field(default=Factory(lambda self: KnownValues(self._own_known), takes_self=True), init=False)
+    _keys: tuple[str, ...] = field(default=(), init=False)
+    """Those of the ring that are known values."""
 
     def send(self, request: Request, *, attempt: int = 1) -> Awaitable[Response]:
         """Send ``request``, for a caller that streams the body. Redirects and error statuses are returned unchanged.
@@ -121,12 +98,7 @@ class Reads:
         return self._transport.send(request)
 
     async def once(self, request: Request, read: Callable[[Answer], T], *, attempt: int = 1) -> T:
-        """Send ``request`` once and ``read`` the answer's value.
-
-        Raises:
-            ServiceError: For any status but 2xx.
-            TransportError: There is no complete answer.
-        """
+        """Send ``request`` once and ``read`` the value of a 2xx; ServiceError for any other status."""
         with UserCode(passes=(Exception,)) as call:
             async with await self.send(request, attempt=attempt) as response:
                 value = read(await self.success(request, response))
@@ -177,16 +149,9 @@ class Reads:
                         error.args = (f"{what} {error.advice}".strip(),)
                     raise
                 level = logging.WARNING if attempts == 1 else logging.INFO
+                fields = {"error": error, "seconds": retry_for, "request_id": getattr(error, "request_id", None)}
                 message = "%(error)s; retrying for up to %(seconds)g s"
-                fields = {"op": request.op, "error": error, "seconds": retry_for}
-                report(
-                    logger,
-                    level,
-                    Event.REQUEST_RETRIED,
-                    message,
-                    **fields,
-                    request_id=getattr(error, "request_id", None),
-                )
+                report(logger, level, Event.REQUEST_RETRIED, message, op=request.op, **fields)
             await self._clock.sleep(pause)
 
 
@@ -197,13 +162,7 @@ def _is_done(request: Request, error: TransportError | ServiceError) -> bool:
 
 
 def retry_delay(error: TransportError | ServiceError, failures: int, jitter: float) -> float | None:
-    """Return the seconds before a read is retried; None if the failure is permanent.
-
-    Args:
-        error: The latest failure.
-        failures: Number of failed attempts.
-        jitter: A random number from 0 to 1.
-    """
+    """The seconds before a read is retried after this many failures; None if the failure is permanent."""
     delay = backoff(failures, jitter)
     if isinstance(error, TransportError):
         # A request that cannot be built fails in every attempt.

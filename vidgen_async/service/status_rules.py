@@ -47,13 +47,13 @@ class StatusRule:
 
 
 _REJECTED, _UNCERTAIN = AttemptOutcome.REJECTED, AttemptOutcome.UNCERTAIN
-_MISSING = "it was not found in this account; check the task id, and that the base URL ends in /openapi/v1"
+_MISSING = "it was not found in this account; check that the base URL ends in /openapi/v1, and the task id"
 _NOT_ALLOWED = "this URL does not take such requests; check that the base URL ends in /openapi/v1"
 _NO_CREDITS = "not enough credits"
 _NOT_READY = "the video is not ready, or not available"
-_BUSY = "rate limit reached: too many submissions, or a channel is at capacity"
-_UNAVAILABLE = "model in maintenance, or channel temporarily unavailable"
-_GATEWAY = "gateway or upstream fault; query the original task, do not create a duplicate"
+_BUSY = "rate limit reached, or a channel is at capacity"
+_UNAVAILABLE = "temporarily unavailable, or the model is in maintenance"
+_GATEWAY = "gateway or upstream fault"
 
 _REJECTED_ROW = StatusRule(False, _REJECTED, PollFailure.UNEXPECTED)
 _RETRIED_ROW = StatusRule(True, _UNCERTAIN, PollFailure.TRANSIENT)

@@ -20,7 +20,6 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from functools import partial, wraps
-from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -47,35 +46,27 @@ class Response(Protocol):
     @property
     def status(self) -> int:
         """The HTTP status."""
-        ...
 
     @property
     def headers(self) -> Headers:
         """As received; names are compared without case."""
-        ...
 
     @property
     def url(self) -> URL:
         """The URL of the request."""
-        ...
 
     async def read(self) -> bytes:
         """Return the whole body; a second call returns the same bytes. BodyError when it is incomplete."""
-        ...
 
     def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
         """The body in chunks of at most ``size`` bytes, also after ``read()``. BodyError states how many bytes of an
         incomplete body were received."""
-        ...
 
     async def aclose(self) -> None:
         """Release the response. May be called twice."""
-        ...
 
     async def __aenter__(self) -> Self: ...
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    async def __aexit__(self, *error: object) -> None: ...
 
 
 class Connection:
@@ -217,7 +208,6 @@ _CAPABILITIES = ("is_replay", "goes_out", "is_recording", "clock", "user_agent")
 
 
 def _base_position(kind: type, name: str) -> int:
-    """The position of the class that defines the method, among the bases of ``kind``."""
     return next(position for position, base in enumerate(kind.__mro__) if name in vars(base))
 
 
@@ -295,7 +285,6 @@ class Chunks:
 
 
 def chunks_of(body: bytes, size: int) -> Chunks:
-    """Iterate over a body in memory."""
     stream = io.BytesIO(body)
 
     async def read() -> bytes | None:
@@ -322,7 +311,6 @@ class BaseResponse:
         return self._open(size) if self._body is None else chunks_of(self._body, size)
 
     def _open(self, size: int) -> AsyncIterator[bytes]:
-        """Iterate over a body that was not read."""
         raise NotImplementedError
 
     async def aclose(self) -> None:
@@ -331,9 +319,7 @@ class BaseResponse:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
 
@@ -374,15 +360,12 @@ class BodyObserver(Protocol):
 
     def on_chunk(self, chunk: bytes) -> None:
         """A part of the body is about to be returned to the reader."""
-        ...
 
     async def on_end(self, error: BaseException | None) -> None:
         """The body is complete, or reading it raised ``error``."""
-        ...
 
     async def on_close(self) -> None:
         """The response was closed, whether or not its body was read."""
-        ...
 
 
 class ObservedResponse(BaseResponse):

@@ -19,15 +19,20 @@ from typing import ClassVar
 import pytest
 
 # Before the import, so that a failing assertion shows what it compared.
-pytest.register_assert_rewrite(
-    *(f"{__name__}.{part}" for part in ("service", "harness", "response_tests", "failure_tests"))
-)
+pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in ("harness", "response_tests", "failure_tests")))
 
 # ruff: noqa: E402 - see above
 from vidgen_async.transports.contract.failure_tests import FailureTests
-from vidgen_async.transports.contract.harness import Harness
+from vidgen_async.transports.contract.harness import (
+    FIRST,
+    RESPONSES,
+    REST,
+    CannedResponse,
+    Harness,
+    ReceivedRequest,
+    Scenario,
+)
 from vidgen_async.transports.contract.response_tests import ResponseTests
-from vidgen_async.transports.contract.service import FIRST, RESPONSES, REST, CannedResponse, ReceivedRequest, Scenario
 
 __all__ = [
     "FIRST",

@@ -11,15 +11,16 @@ from vidgen_async.errors import BodyError, TransportClosedError, TransportError
 from vidgen_async.transports.base import Response
 from vidgen_async.transports.contract.harness import (
     CREATE,
+    FIRST,
     ContractTests,
     Harness,
+    Scenario,
     bounded,
     by_both_ways,
     check_errors,
     time_limit,
 )
 from vidgen_async.transports.contract.response_tests import METHODS, answer, whole
-from vidgen_async.transports.contract.service import FIRST, Scenario
 from vidgen_async.types.http import Delivery, Request
 
 #: Read timeouts in seconds: where nothing is ever received, and where the beginning of a response is received first.

@@ -8,8 +8,20 @@ import pytest
 
 from vidgen_async.errors import BodyError
 from vidgen_async.transports.base import Response, Transport
-from vidgen_async.transports.contract.harness import CREATE, ContractTests, Harness, bounded, by_both_ways, time_limit
-from vidgen_async.transports.contract.service import FIRST, LONG_BODY, RESPONSES, REST, ReceivedRequest, Scenario
+from vidgen_async.transports.contract.harness import (
+    CREATE,
+    FIRST,
+    LONG_BODY,
+    RESPONSES,
+    REST,
+    ContractTests,
+    Harness,
+    ReceivedRequest,
+    Scenario,
+    bounded,
+    by_both_ways,
+    time_limit,
+)
 
 METHODS = ("GET", "POST", "PUT", "DELETE")
 

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import warnings
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import partial
@@ -14,18 +15,15 @@ from yarl import URL
 
 from vidgen_async.errors import BodyError
 from vidgen_async.transports.base import BaseResponse, Chunks
-from vidgen_async.transports.content_encoding import decompress
 from vidgen_async.transports.direct.connections import PlainResponse
-from vidgen_async.transports.direct.failures import (
-    is_pause,
-    is_time_limit,
-    limit_of,
-    reason,
-    secrets_of,
-    where,
-    with_cause,
-)
-from vidgen_async.types.http import CHUNK, LONGEST_ANSWER, Body, Request
+from vidgen_async.transports.direct.failures import is_time_limit, reason, secrets_of, where, with_cause
+from vidgen_async.types.http import CHUNK, LONGEST_ANSWER, Body, Headers, Request
+
+#: Those that requests ask for.
+CONTENT_CODINGS = ("gzip", "deflate")
+#: What these stand for in practice: gzip or zlib, and raw deflate.
+_WINDOWS = (zlib.MAX_WBITS | 32, -zlib.MAX_WBITS)
+_MEMBER = b"\x1f\x8b"
 
 
 class StreamedBody:
@@ -71,8 +69,8 @@ class StreamedBody:
             self._left -= len(chunk or b"")
             if self._left < 0 or (chunk is None and self._left):
                 # With fewer bytes than declared the service would wait for the rest; more would be truncated silently.
-                message = f"the body is {'longer' if self._left < 0 else 'shorter'} than the length that it declares"
-                raise ValueError(message)
+                which = "longer" if self._left < 0 else "shorter"
+                raise ValueError(f"the body is {which} than the length that it declares")
         except Exception as error:
             self.error = error
             raise
@@ -113,14 +111,8 @@ class DirectResponse(BaseResponse):
 
     async def read(self) -> bytes:
         content = self._answer.content
-        if (
-            self._body is None
-            and content.is_eof()
-            and content.exception() is None
-            and self._reader is None
-            and not self._is_closed
-            and not self._is_encoded
-        ):
+        is_new = self._body is None and self._reader is None and not self._is_closed and not self._is_encoded
+        if is_new and content.is_eof() and content.exception() is None:
             # The whole body has been received: no read timeout, no chunks.
             self._body = content.read_nowait()
             self._received = len(self._body)
@@ -181,8 +173,9 @@ class DirectResponse(BaseResponse):
         if self._is_aborted:
             what = "the transport was closed before the whole body was received"
         elif is_time_limit(error):
-            does = "sent no more of the body" if is_pause(error) else "did not send its whole answer"
-            what = f"{where(self._request)} {does} {limit_of(error, self._request)}"
+            is_pause = isinstance(error, aiohttp.SocketTimeoutError)
+            does = "sent no more of the body" if is_pause else "did not send its whole answer"
+            what = f"{where(self._request)} {does} {self._request.timeouts.within('read' if is_pause else 'answer')}"
         elif isinstance(error, HttpProcessingError):
             what = f"the body is not HTTP ({reason(error, known)})"
         else:
@@ -190,8 +183,8 @@ class DirectResponse(BaseResponse):
         return with_cause(self._body_error(what), error, known)
 
     def _body_error(self, what: str) -> BodyError:
-        message = f"{self._request.op}: {what}; {self._received} bytes were received"
-        return BodyError(message, op=self._request.op, received=self._received)
+        op, received = self._request.op, self._received
+        return BodyError(f"{op}: {what}; {received} bytes were received", op=op, received=received)
 
     def abort(self) -> None:
         """The transport is closed: a pending read raises BodyError."""
@@ -216,9 +209,8 @@ class DirectResponse(BaseResponse):
     def __del__(self) -> None:
         if not self._answer.closed:
             self._answer.close()  # before the warning, which may be raised as an error
-            warnings.warn(
-                f"{self._request.op}: the response was never closed", ResourceWarning, stacklevel=2, source=self
-            )
+            message = f"{self._request.op}: the response was never closed"
+            warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
 
 
 def _drop_tracebacks(error: BaseException | None) -> None:
@@ -226,3 +218,36 @@ def _drop_tracebacks(error: BaseException | None) -> None:
     while error is not None:
         error.__traceback__ = None
         error = error.__cause__
+
+
+# -- compressed bodies: one rule, whatever the versions of aiohttp make of them ----------------------------------------
+
+
+def decompress(body: bytes, headers: Headers) -> bytes:
+    """The body without the gzip or deflate compression that its headers name. An empty one is not compressed.
+
+    Members of gzip data that follow each other are one body. Other bytes after a whole member are ignored.
+
+    Raises:
+        ValueError: It is not compressed so, incomplete, damaged, or longer than ``LONGEST_ANSWER``.
+    """
+    codings = headers.get("Content-Encoding", "").lower().split(",")
+    for coding in reversed(codings):
+        if body and coding.strip().removeprefix("x-") in CONTENT_CODINGS:
+            body = _inflate(body)
+    return body
+
+
+def _inflate(body: bytes) -> bytes:
+    for window in _WINDOWS:
+        data, rest = bytearray(), body
+        with suppress(zlib.error):
+            while True:
+                member = zlib.decompressobj(window)
+                data += member.decompress(rest, LONGEST_ANSWER + 1 - len(data))
+                rest = member.unused_data
+                if not member.eof or len(data) > LONGEST_ANSWER:
+                    break
+                if not rest.startswith(_MEMBER):
+                    return bytes(data)
+    raise ValueError("the compressed body is incomplete, damaged or too long")

@@ -28,7 +28,7 @@ from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError
 from yarl import URL
 
 from vidgen_async.events import Event, report
-from vidgen_async.types.http import CHUNK, LONGEST_ANSWER, Headers, Request
+from vidgen_async.types.http import LONGEST_ANSWER, Headers, Request
 
 _logger = logging.getLogger(__name__)
 
@@ -202,10 +202,6 @@ class GuardedProtocol(ResponseHandler):
         """What was received since a create uses the connection."""
         self._is_response_kept = False
         self._rest_handle: asyncio.TimerHandle | None = None
-        self._late: bytearray | None = None
-        """What was received after a response that has no body by its status, and before the next response."""
-        self._is_bodiless = False
-        """The last response has no body by its status."""
         self._has_unread: Callable[[], bool] | None = None
         self._silent_at = math.inf
         """When the time limit between two reads is over."""
@@ -220,7 +216,6 @@ class GuardedProtocol(ResponseHandler):
     def set_response_params(self, **params: Any) -> None:
         """A request starts to use the connection."""
         self.has_request, self.has_received = True, False
-        self._late, self._is_bodiless = bytearray() if self._is_bodiless else None, False
         super().set_response_params(**params)
         if self._is_response_kept:
             self.received.clear()
@@ -238,25 +233,15 @@ class GuardedProtocol(ResponseHandler):
             self.close()
             return
         self.has_received |= bool(data)
-        if self._late is not None:
-            data = self._skip_late_body(data)
         if self._is_response_kept:
             self.received += data[: LONGEST_ANSWER - len(self.received)]
         super().data_received(data)
 
-    def _skip_late_body(self, data: bytes) -> bytes:
-        """What begins the response. After a 204 or 304 some services send a body all the same, at any time."""
-        late = self._late = (self._late or bytearray()) + data
-        start = late.find(b"HTTP/")
-        if start < 0 and len(late) < CHUNK:
-            return b""
-        self._late = None
-        return bytes(late[max(start, 0) :])
-
     def feed_data(self, data: Any, size: int = 0) -> None:
         """The head of a response was received."""
         message = data[0]
-        self._is_bodiless = message.code in (204, 304)
+        if message.code in (204, 304):  # some services send a body all the same, at any time
+            self.force_close()
         if self.refusal is None and (problem := _problem_of(message.headers)):
             self.refuse(BadHttpMessage(problem))
         if self.refusal is None:

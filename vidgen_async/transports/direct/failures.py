@@ -76,7 +76,6 @@ def _secrets_of(request: Request, proxy: URL | None) -> Iterator[str]:
 
 
 def where(request: Request) -> str:
-    """``host:port`` of the request."""
     return f"{request.url.host}:{request.url.port}"
 
 
@@ -117,9 +116,10 @@ def _explain(
     kind: type[TransportError] = ConnectionLostError
     phase = Phase.WAIT
     match error:
+        case aiohttp.SocketTimeoutError():
+            kind, what = ResponseTimeoutError, f"no response from {host} {request.timeouts.within('read')}"
         case TimeoutError() if is_time_limit(error):
-            what = f"no {'' if is_pause(error) else 'whole '}response from {host} {limit_of(error, request)}"
-            kind = ResponseTimeoutError
+            kind, what = ResponseTimeoutError, f"no whole response from {host} {request.timeouts.within('answer')}"
         case aiohttp.ClientResponseError():
             # Its status (400) is aiohttp's for a response that cannot be parsed, not the service's.
             kind, what = ProtocolError, f"the response of {host} is not HTTP ({reason(error, known)})"
@@ -151,12 +151,10 @@ def closed(
 
 
 def cancelled(request: Request, progress: Progress) -> TransportError:
-    """The create was cancelled while it connected."""
     return _make_error(TransportError, "it was cancelled", request, progress, progress.phase)
 
 
 def upload_stalled(request: Request, progress: Progress | None, error: Exception) -> TransportError:
-    """The service stopped reading the body."""
     what = f"{where(request)} read no more of the body {request.timeouts.within('read')}"
     failure = _make_error(ResponseTimeoutError, what, request, progress, Phase.SEND)
     return with_cause(failure, error, secrets_of(request))
@@ -184,20 +182,12 @@ def _is_of_system(error: BaseException) -> bool:
 
 
 def _make_error(
-    kind: type[TransportError],
-    what: str,
-    request: Request,
-    progress: Progress | None,
-    phase: Phase,
+    kind: type[TransportError], what: str, request: Request, progress: Progress | None, phase: Phase
 ) -> TransportError:
-    delivery = Delivery.MAYBE_SENT if progress is None else progress.delivery
-    fate = "" if progress is None else f"; {_DELIVERY_TEXT[delivery]}"
-    return kind(
-        f"{request.op}: {what}{fate}",
-        delivery=delivery,
-        phase=phase if progress is None else progress.phase,
-        op=request.op,
-    )
+    if progress is None:
+        return kind(f"{request.op}: {what}", delivery=Delivery.MAYBE_SENT, phase=phase, op=request.op)
+    message = f"{request.op}: {what}; {_DELIVERY_TEXT[progress.delivery]}"
+    return kind(message, delivery=progress.delivery, phase=progress.phase, op=request.op)
 
 
 def _connect_failure(error: Exception, request: Request, known: KnownValues | None) -> str | None:
@@ -228,16 +218,6 @@ def _connect_failure(error: Exception, request: Request, known: KnownValues | No
 def is_time_limit(error: Exception) -> bool:
     """Whether it is the end of a time limit of the request, not one of the operating system."""
     return isinstance(error, TimeoutError) and error.errno is None
-
-
-def is_pause(error: Exception) -> bool:
-    """Whether the limit was that of a pause between two reads, not that of the whole response."""
-    return isinstance(error, aiohttp.SocketTimeoutError)
-
-
-def limit_of(error: Exception, request: Request) -> str:
-    """The limit whose end the error is, with its setting."""
-    return request.timeouts.within("read" if is_pause(error) else "answer")
 
 
 def _outcome_of(error: OSError, known: KnownValues | None) -> str:

@@ -19,9 +19,8 @@ from yarl import URL
 
 from vidgen_async.errors import TransportError
 from vidgen_async.redaction.messages import hide_secrets
-from vidgen_async.transports.content_encoding import CONTENT_CODINGS
 from vidgen_async.transports.direct import failures
-from vidgen_async.transports.direct.bodies import StreamedBody
+from vidgen_async.transports.direct.bodies import CONTENT_CODINGS, StreamedBody
 from vidgen_async.types.http import CHUNK, Body, BytesBody, Delivery, Phase, Request
 
 if TYPE_CHECKING:
@@ -58,7 +57,6 @@ class NoRetryError(Exception):
 
 
 def is_path_valid(url: URL) -> bool:
-    """Whether the part of a URL after its host can be sent."""
     return not _NOT_IN_URL.search(url.raw_path_qs) and not url.raw_fragment
 
 
@@ -192,7 +190,6 @@ class PendingSend:
         return self._task is not None and self._task.cancelling() <= self._cancels
 
     def explain(self, error: Exception) -> TransportError:
-        """The TransportError for what aiohttp raised."""
         if self.is_aborted:
             return failures.closed(self.request, self.progress, error)
         if self.stop.expired():
@@ -248,7 +245,6 @@ class PendingCreate(PendingSend):
         return bytes(self.connection.received)
 
     def on_end(self, sending: asyncio.Task[Any]) -> None:
-        """The send has ended."""
         self.is_held.set()
         if not sending.cancelled():
             sending.exception()  # marked as retrieved: asyncio would log it if the block of the create is never left
@@ -269,8 +265,7 @@ class PendingCreate(PendingSend):
             self.is_held.set()
             await self.is_released.wait()
         if self._has_begun:  # a wrapper around aiohttp repeats the request
-            message = "the same request was about to be sent again"
-            raise NoRetryError(aiohttp.ClientConnectionError(message))
+            raise NoRetryError(aiohttp.ClientConnectionError("the same request was about to be sent again"))
         is_ready, self._has_begun = self.is_ready, True
         self.progress.delivery = Delivery.MAYBE_SENT
         self.progress.phase = Phase.WAIT if self.upload is None else Phase.SEND
@@ -287,14 +282,12 @@ class PendingCreate(PendingSend):
         return await send_only_once(request, handler)
 
     def on_chunk(self) -> None:
-        """A chunk of the body is about to be written."""
         # A response can be received while the body is still being sent; then the send is in a later phase.
         if self.upload is not None and self.upload.is_read and self.progress.delivery is Delivery.MAYBE_SENT:
             self.progress.phase = Phase.WAIT
 
 
 def make_trace() -> aiohttp.TraceConfig:
-    """Signals for the :class:`PendingCreate` that is passed as ``trace_request_ctx``."""
     trace = aiohttp.TraceConfig()
     for signal, phase in _CONNECT_SIGNALS.items():
         getattr(trace, signal).append(partial(_on_connect_signal, phase))

@@ -61,7 +61,6 @@ def _problem(url: URL) -> str | None:
 
 
 def can_exist(url: URL) -> bool:
-    """Whether there can be such a host and port."""
     host = url.raw_host or ""
     return bool(_address(host) or _HOST_NAME.fullmatch(host)) and bool(url.port)
 

@@ -91,8 +91,8 @@ class DirectTransport(Transport):
         ssl: tls.SSLContext | aiohttp.Fingerprint | bool = True,
     ) -> None:
         if not isinstance(ssl, tls.SSLContext | aiohttp.Fingerprint | bool):
-            message = f"ssl must be an SSLContext, an aiohttp.Fingerprint or a bool, not {type(ssl).__name__}"
-            raise ConfigurationError(message)
+            kind = type(ssl).__name__
+            raise ConfigurationError(f"ssl must be an SSLContext, an aiohttp.Fingerprint or a bool, not {kind}")
         for name, limit in (("max_connections", max_connections), ("max_streams", max_streams)):
             if not isinstance(limit, int) or limit < 1:
                 raise ConfigurationError(f"{name} must be a whole number above 0: {limit!r}")
@@ -210,9 +210,8 @@ class DirectTransport(Transport):
         if self._is_closed:
             raise failures.closed(request, failures.Progress())
         if request.op != _CREATE and self._is_session_closed():
-            raise failures.closed(
-                request, failures.Progress(), what="the session that was given to the transport is closed"
-            )
+            what = "the session that was given to the transport is closed"
+            raise failures.closed(request, failures.Progress(), what=what)
         if self._owner is not None and self._owner[1] is not here[1]:
             message = f"{request.op}: the transport was used on another event loop; make a new one for this loop"
             raise ClientStateError(message)
@@ -396,7 +395,6 @@ async def _wait_until_held(create: PendingCreate, sending: asyncio.Task[DirectRe
 
 
 async def _send_held(create: PendingCreate, sending: asyncio.Task[DirectResponse]) -> DirectResponse:
-    """Let the request that is held back be sent; return its response."""
     create.is_released.set()
     return await sending
 

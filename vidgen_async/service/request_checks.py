@@ -9,10 +9,9 @@ from typing import Any
 from attrs import evolve
 from yarl import URL
 
-from vidgen_async.errors import InvalidRequestError
-from vidgen_async.service.endpoints import why_not_json
-from vidgen_async.service.validation.references import is_placeholder, problem_of_url
-from vidgen_async.service.validation.value_repr import show_value
+from vidgen_async.redaction.messages import excerpt
+from vidgen_async.service.endpoints import ALIASES, problems_in_json
+from vidgen_async.service.references import is_placeholder, problem_of_url
 from vidgen_async.types.resources import RATIOS, Catalog, CatalogModel, VideoRequest
 
 #: Names of an upstream protocol, which the service does not take (2.4, rule 1).
@@ -51,25 +50,8 @@ def problems_of(
         problem = problem_of_url(value, service, now)
         if problem is not None:
             problems.append(f"{name}: {problem}")
-    values = {name: getattr(request, name) for name in _FIELDS}
-    if why_not_json(values) is not None:
-        wrong = set(map(field_of, problems))
-        for name, value in values.items():
-            problem = why_not_json(value) if name not in wrong else None
-            if problem is not None:
-                problems.append(f"{name}: {problem}")
-    return problems
-
-
-def refuse(problems: Sequence[str]) -> None:
-    """Raise InvalidRequestError if there are problems."""
-    if problems:
-        raise refusal(problems)
-
-
-def refusal(problems: Sequence[str]) -> InvalidRequestError:
-    """The error of a request with these problems."""
-    return InvalidRequestError(f"the request was not sent: {'; '.join(problems)}", problems=problems)
+    wrong = set(map(field_of, problems))
+    return [*problems, *(problem for problem in problems_in_json(request) if field_of(problem) not in wrong)]
 
 
 def make_request(
@@ -136,9 +118,6 @@ def _check_duration(request: VideoRequest) -> Iterator[str]:
         value = getattr(request, name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             yield f"{name}: must be a whole number of seconds, 1 or more: {show_value(value)}"
-    if None not in (request.duration, request.seconds) and request.duration != request.seconds:
-        values = f"{show_value(request.duration)} and {show_value(request.seconds)}"
-        yield f"seconds: an alias of duration, but they differ ({values}); pass only one"
 
 
 def _check_ratio(request: VideoRequest) -> Iterator[str]:
@@ -146,9 +125,14 @@ def _check_ratio(request: VideoRequest) -> Iterator[str]:
         value = getattr(request, name)
         if value is not None and value not in RATIOS:
             yield f"{name}: must be one of {', '.join(RATIOS)}: {show_value(value)}"
-    if None not in (request.ratio, request.aspect_ratio) and request.ratio != request.aspect_ratio:
-        values = f"{show_value(request.ratio)} and {show_value(request.aspect_ratio)}"
-        yield f"aspect_ratio: an alias of ratio, but they differ ({values}); pass only one"
+
+
+def _check_aliases(request: VideoRequest) -> Iterator[str]:
+    for alias, name in ALIASES.items():
+        one, other = getattr(request, name), getattr(request, alias)
+        if None not in (one, other) and one != other:
+            values = f"{show_value(one)} and {show_value(other)}"
+            yield f"{alias}: an alias of {name}, but they differ ({values}); pass only one"
 
 
 def _urls(request: VideoRequest) -> Iterator[tuple[str, object]]:
@@ -184,13 +168,8 @@ def _check_ids(request: VideoRequest) -> Iterator[str]:
 
 
 def _check_extra(request: VideoRequest) -> Iterator[str]:
-    if not isinstance(request.extra, Mapping):
-        yield f"extra: must be an object, not {type(request.extra).__name__}"
-        return
-    for name in request.extra:
-        if not isinstance(name, str):
-            yield f"extra: its names must be strings, not {type(name).__name__}"
-        elif name in UPSTREAM_NAMES:
+    for name in request.extra if isinstance(request.extra, Mapping) else ():
+        if name in UPSTREAM_NAMES:
             yield f"extra[{name!r}]: not a field of this service; use {UPSTREAM_NAMES[name]}"
         elif name in VideoRequest.field_names():
             yield f"extra[{name!r}]: a regular field; pass it as {name}=…"
@@ -200,6 +179,7 @@ _CHECKS: tuple[Callable[[VideoRequest], Iterator[str]], ...] = (
     _check_texts,
     _check_duration,
     _check_ratio,
+    _check_aliases,
     _check_lists,
     _check_ids,
     _check_extra,
@@ -209,6 +189,17 @@ _CHECKS: tuple[Callable[[VideoRequest], Iterator[str]], ...] = (
 def _items(request: VideoRequest, name: str) -> Iterator[tuple[int, Any]]:
     value: Sequence[Any] | None = getattr(request, name)
     return enumerate(value if isinstance(value, tuple) else ())
+
+
+def show_value(value: object) -> str:
+    """A text in quotes, shortened and without secrets; a number as it is; of anything else the type."""
+    if isinstance(value, str):
+        return repr(excerpt(value, limit=80))
+    if value is None or isinstance(value, bool | float):
+        return repr(value)
+    if isinstance(value, int):
+        return str(value) if abs(value) < 10**40 else "a number of very many digits"
+    return f"<{type(value).__name__}>"
 
 
 def field_of(problem: str) -> str:
@@ -247,7 +238,6 @@ def problem_of_model(code: str, catalog: Catalog) -> str | None:
 
 
 def problems_with_model(request: VideoRequest, model: CatalogModel) -> list[str]:
-    """Everything in the request that this model does not take."""
     checks = (_check_model_duration, _check_model_resolution, _check_references)
     return [problem for check in checks for problem in check(request, model)]
 
