@@ -304,7 +304,7 @@ async def test_the_tasks_link_is_used_bare_and_once_if_the_content_endpoint_fail
 async def test_a_stream_uses_the_tasks_link_too_whatever_white_space_is_around_it(downloads_of):
     async with (
         site(RangeHost(VIDEO)) as cdn,
-        site(endpoint_that_fails(page(409), f" {cdn.url('/v?exp=1&sig=2')}\n")) as service,
+        site(endpoint_that_fails(page(409), f" {cdn.url('/v?exp=1&sig=2')}\\n")) as service,
         await downloads_of(service).open_stream("task-1", range="bytes=10-19") as video_stream,
     ):
         received = b"".join([chunk async for chunk in video_stream.chunks()])

@@ -3,9 +3,9 @@
 try:
     from vidgen_async.sandbox.service import Sandbox
 except ModuleNotFoundError as error:
-    if error.name not in ("PIL", "cattrs"):
+    if error.name != "PIL":
         raise
-    raise ImportError(f"the sandbox needs {error.name}: pip install 'vidgen-async[sandbox]'") from error
+    raise ImportError("the sandbox needs PIL: pip install 'vidgen-async[sandbox]'") from error
 
 from vidgen_async.sandbox.catalog import SNAPSHOT, CatalogEntry
 from vidgen_async.sandbox.clock import SandboxClock
