@@ -12,9 +12,8 @@ from rich.console import Console
 
 from vidgen_async.cli.process import GuardedStream
 from vidgen_async.cli.run import Run
-from vidgen_async.cli.run_state import RunState, Stage
+from vidgen_async.cli.run_state import Exit, RunState, Stage, TasksFailedError
 from vidgen_async.cli.settings import Settings
-from vidgen_async.cli.terminal.exit_codes import Exit, TasksFailedError
 from vidgen_async.cli.terminal.exit_reports import interrupt_report
 from vidgen_async.cli.terminal.result_output import show_on_terminal
 from vidgen_async.cli.terminal.status_display import RichScreen

@@ -15,8 +15,7 @@ from attrs import define
 
 from vidgen_async.cli.process import lost_output
 from vidgen_async.cli.run import Run
-from vidgen_async.cli.run_state import RunState, Stage
-from vidgen_async.cli.terminal.exit_codes import Exit, exit_code
+from vidgen_async.cli.run_state import Exit, RunState, Stage, exit_code
 from vidgen_async.cli.terminal.exit_reports import error_report, interrupt_report
 from vidgen_async.cli.terminal.formatting import traceback_of
 from vidgen_async.cli.terminal.status_display import Screen

@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 import click
 from attrs import fields_dict
 
-from vidgen_async.cli.option_values import Number, WholeNumber, check_image, check_texts, problem_of_text, read_field
-from vidgen_async.cli.settings import DEFAULT_ACCOUNT, ONE_DAY, Access, Settings
+from vidgen_async.cli.settings import (
+    DEFAULT_ACCOUNT,
+    ONE_DAY,
+    Access,
+    Number,
+    Settings,
+    WholeNumber,
+    check_image,
+    check_texts,
+    problem_of_text,
+    read_field,
+)
 from vidgen_async.errors import ConfigurationError, VidgenError
 from vidgen_async.types import Ratio
 
@@ -26,6 +36,7 @@ SECONDS = Number(min=0, min_open=True)
 #: The completion of order ids offers at most this many, of the newest ones.
 MAX_OFFERED = 50
 MAX_SEARCHED = 1000
+_PLAIN_ID = re.compile(r"\w[\w.@/+-]*", re.ASCII)
 
 OUTPUT_HELP = (
     "Where to save the video (MP4): a file, or a directory, which is created if FILE ends with /; - is stdout."
@@ -167,9 +178,8 @@ def connection_options(*, orders: bool = False, stored_tasks: bool = False, poll
 
 
 def order_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The newest orders in the journal whose id begins with ``incomplete``; none if it cannot be read. Not offered are
-    ids that a shell could not insert, since they are not printable, and those that the command would take for an
-    option or that a shell may expand."""
+    """The newest orders in the journal whose id begins with ``incomplete``, if every shell inserts it as it is; none if
+    it cannot be read."""
     import asyncio  # noqa: PLC0415 - as below
 
     from vidgen_async.cli.service_connection import open_client  # noqa: PLC0415 - help needs no client
@@ -185,7 +195,7 @@ def order_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
         ids = asyncio.run(find())
     except VidgenError:
         return []
-    return [one for one in ids if one.isprintable() and not one.startswith(("-", "~", "="))][:MAX_OFFERED]
+    return list(filter(_PLAIN_ID.fullmatch, ids))[:MAX_OFFERED]
 
 
 class OrderedGroup(click.Group):

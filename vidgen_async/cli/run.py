@@ -18,7 +18,7 @@ from vidgen_async.cli.service_connection import OwnJournal, describe_settings, o
 from vidgen_async.cli.settings import Access, Settings
 from vidgen_async.cli.targets import Target, copy_to_stdout
 from vidgen_async.cli.terminal.formatting import moment, seconds, show_value, size
-from vidgen_async.cli.terminal.json_documents import model_of, task_document
+from vidgen_async.cli.terminal.order_views import model_of, task_document
 from vidgen_async.cli.terminal.status_display import Screen, make_screen
 from vidgen_async.errors import (
     AuthenticationError,

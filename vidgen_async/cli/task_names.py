@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from vidgen_async.cli.run_state import Stage
+from vidgen_async.cli.run_state import NoTaskError, Stage
 from vidgen_async.cli.settings import Access
-from vidgen_async.cli.terminal.exit_codes import NoTaskError
 from vidgen_async.errors import (
     BadRequestError,
     ConfigurationError,

@@ -16,12 +16,11 @@ from rich.live import Live
 from vidgen_async import Outcome
 from vidgen_async.cli.process import is_terminal
 from vidgen_async.cli.run import Run
-from vidgen_async.cli.run_state import Stage, WatchResult
+from vidgen_async.cli.run_state import Stage, WatchResult, refuse_failed
 from vidgen_async.cli.settings import Access
 from vidgen_async.cli.task_names import find_tasks
-from vidgen_async.cli.terminal.exit_codes import refuse_failed
 from vidgen_async.cli.terminal.formatting import Document
-from vidgen_async.cli.terminal.json_documents import change_document
+from vidgen_async.cli.terminal.order_views import change_document
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.cli.watch_progress import TaskRow, WatchProgress, live_view, summary, task_of
 from vidgen_async.clock import Clock, LoopClock

@@ -14,9 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from vidgen_async import Outcome
-from vidgen_async.cli.run_state import Stage
+from vidgen_async.cli.run_state import Exit, Stage, exit_code
 from vidgen_async.cli.terminal import formatting
-from vidgen_async.cli.terminal.exit_codes import Exit, exit_code
 from vidgen_async.cli.terminal.formatting import View, clean, seconds
 from vidgen_async.cli.terminal.result_output import style_of
 from vidgen_async.errors import TaskFailedError

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vidgen_async.cli.option_values import check_image, is_url
 from vidgen_async.cli.options import connection_options
 from vidgen_async.cli.request_options import invalid
 from vidgen_async.cli.run_state import Stage
+from vidgen_async.cli.settings import check_image, is_url
 from vidgen_async.cli.terminal.formatting import Facts, Table, facts_of, limit, moment, show_value, span
 from vidgen_async.types import Account, CatalogModel, ReferenceAsset, VideoRequest
 
