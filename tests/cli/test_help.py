@@ -202,7 +202,8 @@ def test_completion_offers_the_stored_orders_newest_first(completed, here, data_
     assert completed("vidgen orders show ord", VIDGEN_JOURNAL="nonsense") == []
 
 
-#: An order id may come from a user of the application. These would run a command, be expanded, or be cut: they are not completed.
+#: An order id may come from a user of the application. These would run a command, be expanded, or be cut, so they are
+#: not completed.
 HOSTILE_IDS = (
     "o-$(touch${IFS}made)", "o`touch made`", "o;touch made;", "o&touch made", "o>made", "o it's \"x\"", "o\\n", "o-*",
     "o{a,b}", "o,comma,", "o~", "o!x", "o#x", "o:colon", "лодка 1",
