@@ -1,8 +1,5 @@
-"""Decodes the bodies of a cassette for replay.
-
-A body is one of ``{"json"}``, ``{"text"}``, ``{"b64"}``, ``{"blob"}``, or only ``{"bytes", "sha256"}``; an empty one
-is None.
-"""
+"""Decodes the bodies of a cassette for replay: ``{"json"}``, ``{"text"}``, ``{"b64"}``, ``{"blob"}``, or only
+``{"bytes", "sha256"}``; an empty one is None."""
 
 import base64
 import hashlib
@@ -84,12 +81,7 @@ def body_length(body: RecordedBody | None) -> int:
 
 def stream_body(body: RecordedBody, blobs: Path) -> Iterator[bytes]:
     """A long body in chunks: from its blob what was recorded, and zeros in place of the rest. Empty chunks come first,
-    while the blob is verified.
-
-    Raises:
-        ValueError: The blob is damaged; the message is the predicate of a sentence.
-        OSError: It cannot be read.
-    """
+    while the blob is verified; ValueError, whose message is the predicate of a sentence, where it is damaged."""
     left = int(body["bytes"])
     ends = _ends(body) if "blob" in body else None
     if ends is None:

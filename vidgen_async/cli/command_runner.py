@@ -138,8 +138,8 @@ def _handle_signals(worker: "asyncio.Task[int | None]", run_state: RunState, scr
 
 
 class _LogHandler(logging.Handler):
-    """Shows log records as lines of the screen, which would otherwise break up the progress display. Warns at the second
-    failed poll of a task in a row, once until no polls fail."""
+    """Shows log records as lines of the screen, and warns at the second failed poll of a task in a row, once until no
+    polls fail."""
 
     def __init__(self, run: Run) -> None:
         super().__init__()

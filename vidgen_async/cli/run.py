@@ -67,11 +67,8 @@ class Run:
         only_prints: bool = False,
         on_update: "OnUpdate | None" = None,
     ) -> Client:
-        """Open the client of the command. One that only uses the journal needs no key.
-
-        If the command ``only_prints``, it fails if stdout cannot be written; any other continues, and its result
-        counts.
-        """
+        """Open the client of the command; one that only uses the journal needs no key. A command that ``only_prints``
+        fails if stdout cannot be written."""
         if not only_prints:
             drop_lost_output()
         settings = self.settings

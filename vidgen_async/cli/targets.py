@@ -78,12 +78,8 @@ _MOMENT = 0.1
 
 
 async def copy_to_stdout(path: Path) -> None:
-    """Write the file to stdout; progress and messages are on stderr. Cancelling stops within a moment, also while the
-    reader of a pipe does not read.
-
-    Raises:
-        OSError: Only a part was written; BrokenPipeError: the reader closed the pipe.
-    """
+    """Write the file to stdout; OSError if only a part was written. Cancelling stops within a moment, also while the
+    reader of a pipe does not read."""
     import asyncio  # noqa: PLC0415 - help needs no event loop
 
     sys.stdout.flush()

@@ -21,12 +21,8 @@ if TYPE_CHECKING:
 
 
 async def find_tasks(run: "Run", names: Sequence[str]) -> dict[str, str | None]:
-    """Return the ids of tasks, with those of their orders where these are named. A name is the id of either.
-
-    Raises:
-        InvalidRequestError: A name is that of an order and of a task.
-        NoTaskError, UncertainCreateError: The order has no task.
-    """
+    """Return the ids of tasks, with those of their orders where these are named; NoTaskError or UncertainCreateError
+    for an order without one, InvalidRequestError for a name of both."""
     stage, run.state.stage = run.state.stage, Stage.JOURNAL
     orders = await _find_orders(run, names)
     tasks: dict[str, str | None] = {}
