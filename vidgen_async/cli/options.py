@@ -187,8 +187,8 @@ def order_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     async def find() -> list[str]:
         named = {name: ctx.params[name] for name in ("base_url", "journal", "account") if ctx.params.get(name)}
         opening = open_client(Settings(**named), Access.EXISTING, lambda _: None, needs_key=False)
-        async with opening as opened:
-            orders = await opened.client.orders.list(limit=MAX_SEARCHED, newest_first=True)
+        async with opening as (client, *_):
+            orders = await client.orders.list(limit=MAX_SEARCHED, newest_first=True)
         return [order.order_id for order in orders if order.order_id.startswith(incomplete)]
 
     try:

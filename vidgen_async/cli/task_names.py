@@ -45,9 +45,11 @@ async def find_task(run: "Run", name: str) -> str:
 async def _find_orders(run: "Run", names: Sequence[str]) -> dict[str, Order]:
     """Return the orders in the journal that have one of these ids. A journal that cannot be read is an error only
     if --journal names it: tasks are read without one."""
+    from vidgen_async.cli.service_connection import open_journal  # noqa: PLC0415 - help needs no journal
+
     service, settings = str(run.client.base_url.origin()), run.settings
     try:
-        journal = run.open_journal(Access.EXISTING if settings.journal else Access.LOOKUP)
+        journal, _ = open_journal(settings.journal, Access.EXISTING if settings.journal else Access.LOOKUP)
         try:
             now = datetime.now(UTC)
             refs = [OrderRef(service=service, account=settings.account, order_id=name) for name in names]
