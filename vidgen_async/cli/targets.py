@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from vidgen_async import Client
 
 
+#: Bytes that a writable pipe takes without waiting (PIPE_BUF), and the seconds after which a cancellation is noticed.
+_COPIED_AT_ONCE = 4096
+_MOMENT = 0.1
+
+
 @frozen(kw_only=True)
 class Target:
     """Where the video is saved. An existing file is replaced only if ``may_replace``."""
@@ -70,11 +75,6 @@ class Target:
             raise DownloadError(f"cannot save the video as {self.path}: {error.strerror or error}") from error
         if is_file and not self.may_replace:
             raise DownloadError(f"the file {self.path} already exists; --force replaces it")
-
-
-#: Bytes that a writable pipe takes without waiting (PIPE_BUF), and the seconds after which a cancellation is noticed.
-_COPIED_AT_ONCE = 4096
-_MOMENT = 0.1
 
 
 async def copy_to_stdout(path: Path) -> None:

@@ -112,6 +112,8 @@ def _end_of_brackets(text: str, start: int) -> int:
     return len(text)
 
 
+# -- all places ----------------------------------------------------------------------------------------------------
+
 Replacement: TypeAlias = str | Callable[[re.Match[str]], str]
 
 _LEAST_BASE64 = 200
