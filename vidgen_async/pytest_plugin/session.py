@@ -14,7 +14,7 @@ from yarl import URL
 
 from vidgen_async import Client
 from vidgen_async.cassette import Cassette, Mode
-from vidgen_async.cassette.modes import nothing_is_recorded, resolve_auto
+from vidgen_async.cassette.modes import resolve_auto
 from vidgen_async.client import RECOMMENDED_INTERVAL
 from vidgen_async.client.settings import checked_base_url, checked_key, make_transport
 from vidgen_async.clock import LoopClock
@@ -189,7 +189,7 @@ def _resolve_mode(mode: Mode, cassette: Cassette, request: pytest.FixtureRequest
     """The mode for the cassette; UsageError where there is no cassette to replay."""
     why = ""
     if mode is Mode.AUTO:
-        mode, why = resolve_auto(cassette), nothing_is_recorded()
+        mode, why = resolve_auto(cassette)
     if mode is Mode.REPLAY and not cassette.exists():
         raise pytest.UsageError(
             f"there is no cassette at {_relative(cassette.path, request)}{why}. Record it: {_command(request)} "
