@@ -27,7 +27,7 @@ from vidgen_async.cassette import Interaction
 from vidgen_async.cassette.checks import (
     cassettes_below,
     check_cassette,
-    orphans,
+    orphans_in,
 )
 from vidgen_async.errors import CassetteNotFoundError
 
@@ -137,7 +137,7 @@ def test_hidden_and_installed_directories_are_searched_only_if_they_are_named(tm
 
 
 def left(*folders: Path):
-    return [(one.kind.value, one.path) for one in orphans(folders)]
+    return [(one.kind.value, one.path) for folder in dict.fromkeys(folders) for one in orphans_in(folder)]
 
 
 def test_a_blob_that_no_cassette_of_its_directory_references_is_an_orphan(cassette):

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from vidgen_async import errors
-from vidgen_async.cli.run_state import Stage
-from vidgen_async.cli.terminal.exit_codes import EXIT_CODES, Exit, TasksFailedError, exit_code
+from vidgen_async.cli.run_state import EXIT_CODES, Exit, Stage, TasksFailedError, exit_code
 from vidgen_async.sandbox import Fault
 
 from .conftest import PICTURE, ROOT

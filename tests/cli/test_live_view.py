@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
-from vidgen_async.cli.terminal.exit_codes import Exit
+from vidgen_async.cli.run_state import Exit
 from vidgen_async.cli.terminal.result_output import plain_lines
 from vidgen_async.cli.watch_progress import WatchProgress, live_view, summary
 from vidgen_async.errors import NotFoundError, WaitTimeoutError

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.signals import accept_signals, interrupt
-from vidgen_async.cli.command_runner import SIGNALS, _Interruption, _ScreenHandler, run_command
+from vidgen_async.cli.command_runner import SIGNALS, _Interruption, _LogHandler, run_command
 from vidgen_async.cli.request_options import RequestOptions
 from vidgen_async.cli.run import Run
 from vidgen_async.cli.run_state import RunState, Stage
@@ -388,6 +388,6 @@ def test_warnings_of_the_sdk_are_shown(setup):
 
 def test_a_log_record_that_cannot_be_formatted_raises_nothing(setup, capsys):
     record = logging.makeLogRecord({"msg": "%d", "args": ("none",), "levelno": logging.WARNING})
-    _ScreenHandler(setup.screen, logging.WARNING).handle(record)
+    _LogHandler(setup.command).handle(record)
     assert setup.screen.lines == []
     assert "--- Logging error ---" in capsys.readouterr().err

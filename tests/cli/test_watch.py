@@ -12,9 +12,8 @@ from rich.console import Console
 
 from vidgen_async.cli.process import GuardedStream
 from vidgen_async.cli.run import Run
-from vidgen_async.cli.run_state import RunState, Stage
+from vidgen_async.cli.run_state import Exit, RunState, Stage, TasksFailedError
 from vidgen_async.cli.settings import Settings
-from vidgen_async.cli.terminal.exit_codes import Exit, TasksFailedError
 from vidgen_async.cli.terminal.exit_reports import interrupt_report
 from vidgen_async.cli.terminal.result_output import show_on_terminal
 from vidgen_async.cli.terminal.status_display import RichScreen
@@ -27,7 +26,8 @@ from vidgen_async.transports import BufferedResponse, FakeTransport
 from .conftest import FakeScreen, text_of
 
 #: Begins each refresh of the live view.
-HOME = "\x1b[H"
+#: Where the live view begins to be drawn again.
+HOME = "\r\x1b[2K"
 
 
 class Service:
@@ -162,7 +162,7 @@ async def test_after_the_live_view_the_count_and_the_failures_stay(capsys):
     screen, file = on_a_terminal()
     with pytest.raises(TasksFailedError):
         await WatchSetup(screen, interval=5).watch(40, is_live=True)
-    assert file.getvalue().rstrip().endswith("\x1b[?25h\x1b[?1049l"), "the terminal as it was"
+    assert file.getvalue().rpartition("\x1b[?25h")[2].lstrip("\n\r\x1b[12AK") == "", "the view is erased"
     out = capsys.readouterr().out
     assert "40 tasks: 36 completed, 4 failed; watched for" in out
     assert [line.split(maxsplit=2) for line in map(str.rstrip, out.splitlines()) if "too dark" in line] == [
@@ -172,20 +172,21 @@ async def test_after_the_live_view_the_count_and_the_failures_stay(capsys):
 
 @pytest.mark.needs_dev
 @pytest.mark.slow
-async def test_the_live_view_shows_a_pause_and_failed_polls_and_warnings_come_after_it(caplog):
+async def test_the_live_view_shows_a_pause_and_failed_polls_and_warnings_are_above_it(caplog):
     screen, file = on_a_terminal(width=120)
     setup = WatchSetup(screen, interval=10)
     setup.service.statuses = [200, 200, 503, 503, 429]
     watching = asyncio.ensure_future(setup.watch(40, is_live=True))
     await setup.clock.sleep(3)
     screen.warn("something to know")
-    assert "something to know" not in file.getvalue()
+    before, _, after = file.getvalue().rpartition("something to know")
+    assert "finished" in before
+    assert "finished" in after, "the view is drawn again below it"
     with pytest.raises(TasksFailedError):
         await watching
     shown = drawn_lines(file)
     assert "the service answered 429" in shown
     assert "failed polls: ServiceUnavailableError 2, RateLimitError 1" in shown
-    assert file.getvalue().split("\x1b[?1049l")[1].strip().startswith("\x1b[33mwarning:\x1b[0m something to know")
 
 
 async def test_a_resized_terminal_is_drawn_again_in_its_new_size(capsys):
@@ -227,7 +228,7 @@ async def test_an_interrupted_live_view_restores_the_terminal_and_the_report_say
     watching.cancel()
     with pytest.raises(asyncio.CancelledError):
         await watching
-    assert "\x1b[?25h\x1b[?1049l" in file.getvalue()
+    assert "\x1b[?25h" in file.getvalue()
     assert "40 tasks: 40 running; watched for" in capsys.readouterr().out
     assert setup.state.stage is Stage.WATCH
     report = interrupt_report(setup.state, "Interrupted")
@@ -254,9 +255,10 @@ async def test_closing_the_screen_ends_the_live_view_at_once_and_the_watch_conti
     watching = asyncio.ensure_future(setup.watch(4, is_live=True))
     await setup.clock.sleep(3)
     screen.close()  # as a second signal does, before it leaves at once
-    assert file.getvalue().endswith("\x1b[?25h\x1b[?1049l")
+    shown = file.getvalue()
+    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
     await watching
-    assert file.getvalue().count("\x1b[?1049h") == 1
+    assert file.getvalue() == shown
 
 
 async def test_a_terminal_that_cannot_show_the_live_view_gets_lines(capsys):

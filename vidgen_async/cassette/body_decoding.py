@@ -1,8 +1,5 @@
-"""Decodes the bodies of a cassette for replay.
-
-A body is one of ``{"json"}``, ``{"text"}``, ``{"b64"}``, ``{"blob"}``, or only ``{"bytes", "sha256"}``; an empty one
-is None.
-"""
+"""Decodes the bodies of a cassette for replay: ``{"json"}``, ``{"text"}``, ``{"b64"}``, ``{"blob"}``, or only
+``{"bytes", "sha256"}``; an empty one is None."""
 
 import base64
 import hashlib
@@ -36,48 +33,32 @@ _BLOB_NAME = re.compile(r"sha256-[0-9a-f]{64}\.\w+")
 
 def problem_of(body: RecordedBody) -> tuple[str, str] | None:
     """The JSON pointer of an invalid field and what is wrong with it; None if the body can be replayed."""
-    if "json" in body:
-        style = body.get("style", "compact")
-        return None if isinstance(style, str) and style in STYLES else ("/style", "is unknown")
-    if "text" in body:
-        if body.get("charset", "latin-1") != "latin-1":
-            return ("/charset", "is unknown")
-        return None if isinstance(body["text"], str) else ("/text", "is not a text")
-    if "b64" in body:
-        return None if _is_base64(body["b64"]) else ("/b64", "is not Base64")
-    length = body.get("bytes")
-    if length is None and "blob" not in body and "end" in body:
-        return None
+    blob, length = body.get("blob"), body.get("bytes")
+    try:
+        if "json" in body:
+            STYLES[body.get("style", "compact")]
+            return None
+        if body_bytes(body) is not None:
+            return None if body.get("charset", "latin-1") == "latin-1" else ("/charset", "is unknown")
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return ("", "cannot be decoded: its style, text or Base64 is unknown")
     if type(length) is not int or length < 0:
         return ("/bytes", "is not a length")
-    if "blob" not in body:
+    if blob is None:
         return None
-    if not isinstance(body["blob"], str) or not _BLOB_NAME.fullmatch(body["blob"]):
+    if not isinstance(blob, str) or not _BLOB_NAME.fullmatch(blob):
         return ("/blob", "is not the name of a blob")
     return None if _ends(body) is not None else ("/ends", "are not the lengths of two parts of the body")
-
-
-def _is_base64(text: object) -> bool:
-    try:
-        return isinstance(text, str) and base64.b64decode(text, validate=True) is not None
-    except ValueError:
-        return False
 
 
 def _ends(body: RecordedBody) -> tuple[int, int] | None:
     """How many bytes of the beginning and of the end of the body are in its blob."""
     if body.get("stored") == "all":
         return body["bytes"], 0
-    try:
-        first, last = body.get("ends", ())
-    except (TypeError, ValueError):
-        return None
-    if type(first) is not int or type(last) is not int or min(first, last) < 0 or first + last > body["bytes"]:
-        return None
-    return first, last
-
-
-# -- replay ----------------------------------------------------------------------------------------------------------
+    match body.get("ends"):
+        case [int(first), int(last)] if min(first, last) >= 0 and first + last <= body["bytes"]:
+            return first, last
+    return None
 
 
 def body_bytes(body: RecordedBody | None) -> bytes | None:
@@ -87,9 +68,9 @@ def body_bytes(body: RecordedBody | None) -> bytes | None:
     if "json" in body:
         return json.dumps(body["json"], **STYLES[body.get("style", "compact")]).encode("utf-8", "surrogatepass")
     if "text" in body:
-        text = str(body["text"])
+        text: str = body["text"]
         return text.encode("latin-1", "replace") if "charset" in body else text.encode("utf-8", "surrogatepass")
-    return base64.b64decode(body["b64"]) if "b64" in body else None
+    return base64.b64decode(body["b64"], validate=True) if "b64" in body else None
 
 
 def body_length(body: RecordedBody | None) -> int:
@@ -100,12 +81,7 @@ def body_length(body: RecordedBody | None) -> int:
 
 def stream_body(body: RecordedBody, blobs: Path) -> Iterator[bytes]:
     """A long body in chunks: from its blob what was recorded, and zeros in place of the rest. Empty chunks come first,
-    while the blob is verified.
-
-    Raises:
-        ValueError: The blob is damaged; the message is the predicate of a sentence.
-        OSError: It cannot be read.
-    """
+    while the blob is verified; ValueError, whose message is the predicate of a sentence, where it is damaged."""
     left = int(body["bytes"])
     ends = _ends(body) if "blob" in body else None
     if ends is None:

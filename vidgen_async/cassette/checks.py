@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from attrs import frozen
 
@@ -79,7 +78,7 @@ def check(
     for path in map(Path, paths):
         try:
             if path.exists():
-                folders += folders_below(path) if path.is_dir() else [path.parent]
+                folders += _folders_below(path) if path.is_dir() else [path.parent]
             found.update(dict.fromkeys(_cassettes_at(path)))
         except CassetteError as error:
             errors.append(error)
@@ -89,11 +88,8 @@ def check(
     for path in found:
         problems += check_cassette(path, now=now, max_age=max_age)
     if with_orphans:
-        problems += orphans(folders)
+        problems += (problem for folder in dict.fromkeys(folders) for problem in orphans_in(folder))
     return CheckResult(tuple(found), tuple(problems), tuple(errors))
-
-
-# -- finding ---------------------------------------------------------------------------------------------------------
 
 
 def _cassettes_at(path: Path) -> list[Path]:
@@ -102,34 +98,28 @@ def _cassettes_at(path: Path) -> list[Path]:
         if not below:
             raise CassetteNotFoundError(f"there is no cassette in the directory {path}", path=str(path))
         return below
-    if not path.is_file() or not is_cassette(path):
+    if not path.is_file() or not _is_cassette(path):
         load(path)  # raises the error that describes the file
     return [path]
 
 
-def is_cassette(path: Path) -> bool:
+def _is_cassette(path: Path) -> bool:
     """Whether the file is a cassette, also a damaged one. OSError when it cannot be read."""
     return _FORMAT.search(path.read_bytes()) is not None
 
 
 def cassettes_below(directory: Path) -> list[Path]:
-    """The cassettes in a directory and below it, sorted; other files are ignored.
-
-    Hidden directories and those of installed packages are not searched. OSError when one cannot be read.
-    """
-    return [file for folder in folders_below(directory) for file in _cassettes_in(folder)]
-
-
-def _cassettes_in(folder: Path) -> list[Path]:
-    return [file for file in _files_in(folder) if file.suffix == ".json" and is_cassette(file)]
+    """The cassettes in a directory and below it, sorted; other files are ignored. OSError when one cannot be read."""
+    files = (file for folder in _folders_below(directory) for file in _files_in(folder))
+    return [file for file in files if file.suffix == ".json" and _is_cassette(file)]
 
 
 def _files_in(folder: Path) -> list[Path]:
     return sorted(file for file in folder.iterdir() if file.is_file())
 
 
-def folders_below(directory: Path) -> Iterator[Path]:
-    """The directories that :func:`cassettes_below` searches, each before those in it."""
+def _folders_below(directory: Path) -> Iterator[Path]:
+    """The directories that are searched, each before those in it."""
     for place, names, _ in os.walk(directory, onerror=_raise):
         names[:] = sorted(name for name in names if not name.startswith(".") and name not in _NOT_ENTERED)
         yield Path(place)
@@ -139,14 +129,8 @@ def _raise(error: OSError) -> None:
     raise error
 
 
-# -- one cassette ----------------------------------------------------------------------------------------------------
-
-
 def check_cassette(path: Path, *, now: datetime, max_age: timedelta | None = None) -> list[Problem]:
-    """The problems of one cassette and its blobs; its age is the time from its recording until ``now``.
-
-    CassetteNotFoundError where there is no cassette. Nothing is written.
-    """
+    """The problems of one cassette and its blobs. CassetteNotFoundError where there is no cassette."""
     try:
         document = load(path)
     except CassetteInvalidError as error:
@@ -164,44 +148,29 @@ def check_cassette(path: Path, *, now: datetime, max_age: timedelta | None = Non
     return problems
 
 
-def _bodies(document: Document) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every body with its JSON pointer."""
+def _blob_problems(path: Path, document: Document) -> Iterator[Problem]:
     for at, interaction in enumerate(document.interactions):
         for part, body in (("request", interaction.request.body), ("response", interaction.body)):
-            if body is not None:
-                yield f"/interactions/{at}/{part}/body", body
+            if body is None or "blob" not in body:
+                continue
+            kind, name = ProblemKind.BLOB_DAMAGED, f"{BLOBS}/{body['blob']}"
+            try:
+                with (path.parent / name).open("rb") as file:
+                    for _ in verify_blob(body, file):
+                        pass
+                continue
+            except FileNotFoundError:
+                kind, message = ProblemKind.BLOB_MISSING, f"there is no {name}"
+            except OSError as error:
+                message = f"{name} cannot be read: {error.strerror or error}"
+            except ValueError as error:
+                message = f"{name} {error}"
+            yield Problem(path, kind, f"/interactions/{at}/{part}/body", message)
 
 
-def _blob_problems(path: Path, document: Document) -> Iterator[Problem]:
-    for where, body in _bodies(document):
-        if "blob" not in body:
-            continue
-        name = body["blob"]
-        try:
-            with (path.parent / BLOBS / name).open("rb") as file:
-                for _ in verify_blob(body, file):
-                    pass
-        except FileNotFoundError:
-            yield Problem(path, ProblemKind.BLOB_MISSING, where, f"there is no {BLOBS}/{name}")
-        except OSError as error:
-            message = f"{BLOBS}/{name} cannot be read: {error.strerror or error}"
-            yield Problem(path, ProblemKind.BLOB_DAMAGED, where, message)
-        except ValueError as error:
-            yield Problem(path, ProblemKind.BLOB_DAMAGED, where, f"{BLOBS}/{name} {error}")
-
-
-# -- files that belong to no cassette --------------------------------------------------------------------------------
-
-
-def orphans(folders: Iterable[Path]) -> list[Problem]:
-    """Blobs in these directories that no cassette there references, and files of recordings that did not end.
-
-    The blobs of a damaged cassette, of one in a newer format and of an unfinished recording count as referenced.
-    """
-    return [problem for folder in dict.fromkeys(folders) for problem in _orphans_in(folder)]
-
-
-def _orphans_in(folder: Path) -> Iterator[Problem]:
+def orphans_in(folder: Path) -> Iterator[Problem]:
+    """Blobs in the directory that no cassette there references, and files of recordings that did not end. The blobs of
+    a damaged cassette, of one in a newer format and of an unfinished recording count as referenced."""
     files = [file for file in _files_in(folder) if file.name.endswith(".json") or UNFINISHED.fullmatch(file.name)]
     for file in files:
         if UNFINISHED.fullmatch(file.name):

@@ -121,6 +121,8 @@ class Document:
     extra: Mapping[str, Any] = field(factory=dict)
 
 
+# -- as text and as lines ------------------------------------------------------------------------------------------
+
 _TIMES = re.compile(r'"t": \[\n\s*(null|\d+),\n\s*(null|\d+),\n\s*(null|\d+)\n\s*\]')
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 

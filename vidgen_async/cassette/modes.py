@@ -132,9 +132,9 @@ def on_cassette(
     """
     mode, cassette = Mode.named(mode), as_cassette(cassette)
     if mode is Mode.AUTO:
-        mode = resolve_auto(cassette)
+        mode, why = resolve_auto(cassette)
         if mode is Mode.REPLAY and not cassette.exists():
-            message = f"there is no cassette at {cassette.path}{nothing_is_recorded()}"
+            message = f"there is no cassette at {cassette.path}{why}"
             advice = "Record it on your machine and commit it."
             raise CassetteNotFoundError(message, path=str(cassette.path), advice=advice)
     if mode is Mode.APPEND:
@@ -144,17 +144,9 @@ def on_cassette(
     return ReplayTransport(cassette)
 
 
-def resolve_auto(cassette: Cassette) -> Mode:
-    """The mode that ``auto`` means for this cassette."""
-    return Mode.RECORD if not cassette.exists() and find_ci_variable() is None else Mode.REPLAY
-
-
-def nothing_is_recorded() -> str:
-    """Why ``auto`` does not record here; empty if it does."""
-    variable = find_ci_variable()
-    return f"; nothing is recorded on a CI system ({variable} is set)" if variable else ""
-
-
-def find_ci_variable() -> str | None:
-    """The variable that says that this is a run of a CI system, or None."""
-    return next((name for name in CI_VARIABLES if os.environ.get(name, "").strip().lower() not in _NO), None)
+def resolve_auto(cassette: Cassette) -> tuple[Mode, str]:
+    """The mode that ``auto`` means for this cassette; and why it does not record here, to follow a sentence."""
+    variable = next((name for name in CI_VARIABLES if os.environ.get(name, "").strip().lower() not in _NO), None)
+    if variable is not None:
+        return Mode.REPLAY, f"; nothing is recorded on a CI system ({variable} is set)"
+    return Mode.REPLAY if cassette.exists() else Mode.RECORD, ""

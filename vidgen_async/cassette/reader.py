@@ -18,6 +18,8 @@ Pairs: TypeAlias = tuple[tuple[str, str], ...]
 #: Times outside of these limits are invalid, and would overflow.
 _FIRST_YEAR, _LAST_YEAR = 1970, 9000
 _LONGEST_TIME = 1e13
+#: What a value of another type raises.
+_WRONG = (AttributeError, LookupError, OverflowError, TypeError, ValueError)
 
 
 def load(path: str | os.PathLike[str]) -> Document:
@@ -58,7 +60,7 @@ class Reader:
     def document(self, data: Any) -> Document:
         is_cassette = isinstance(data, dict) and data.get("format") == FORMAT
         self._require(is_cassette, "/format", f'is not "{FORMAT}": this is not a cassette')
-        version = data.get("version")
+        version, items = data.get("version"), data.get("interactions")
         self._require(type(version) is int and version > 0, "/version", "is not a version number")
         if version > VERSION:
             message = (
@@ -66,7 +68,6 @@ class Reader:
                 "Upgrade vidgen-async, or record it again."
             )
             raise CassetteVersionError(message, path=self._path, pointer="/version")
-        items = data.get("interactions")
         self._require(isinstance(items, list), "/interactions", "is not a list")
         interactions = [self.interaction(item, f"/interactions/{at}") for at, item in enumerate(items)]
         numbers = {one.n for one in interactions}
@@ -77,100 +78,65 @@ class Reader:
     def meta(self, data: Any) -> Meta:
         try:
             recorded_at = datetime.fromisoformat(data["recorded_at"])
-        except (TypeError, KeyError, ValueError) as error:
-            raise self._invalid("/meta/recorded_at", "is not a time") from error
+            _check(_FIRST_YEAR <= recorded_at.year <= _LAST_YEAR)
+        except _WRONG as error:
+            raise self._invalid("/meta/recorded_at", "is not a plausible time") from error
         base_url = data.get("base_url")
         self._require(base_url is None or _is_address(base_url), "/meta/base_url", "is not an address")
         extra = {name: data[name] for name in data if name not in ("recorded_at", "recorder", "base_url")}
-        self._require(_FIRST_YEAR <= recorded_at.year <= _LAST_YEAR, "/meta/recorded_at", "is not a plausible time")
-        if recorded_at.tzinfo is None:
-            recorded_at = recorded_at.replace(tzinfo=UTC)
+        recorded_at = recorded_at if recorded_at.tzinfo else recorded_at.replace(tzinfo=UTC)
         return Meta(recorded_at, str(data.get("recorder", "")), base_url, extra)
 
     def interaction(self, data: Any, pointer: str) -> Interaction:
         """One interaction; ``pointer`` is its JSON pointer."""
-        self._require(isinstance(data, dict), pointer, "is not an object")
-        n, op, request = data.get("n"), data.get("op"), data.get("request")
-        self._require(type(n) is int and isinstance(op, str), pointer, "has no ordinal n or no op")
-        for name in ("url", "method"):
-            has_one = isinstance(request, dict) and isinstance(request.get(name), str)
-            self._require(has_one, f"{pointer}/request", f"has no {name}")
-        response, error = data.get("response"), data.get("error")
-        self._require(response is not None or error is not None, pointer, "has neither a response nor an error")
-        status = None
-        headers: Pairs = ()
-        body = None
-        if response is not None:
-            status = response.get("status") if isinstance(response, dict) else None
-            self._require(type(status) is int, f"{pointer}/response/status", "is not a number")
-            headers = self._headers(response, f"{pointer}/response")
-            body = self._body(response, f"{pointer}/response")
-        started, answered, ended = self._times(data.get("t"), f"{pointer}/t")
+        status: int | None = None
+        part, what = "", "has no ordinal n, no op, or neither a response nor an error"
+        try:
+            response, error = data.get("response"), data.get("error")
+            _check(type(data["n"]) is int, isinstance(data["op"], str), (response, error) != (None, None))
+            part, what = "/request", "has no method or no URL"
+            method, url = data["request"]["method"], data["request"]["url"]
+            _check(isinstance(method, str), isinstance(url, str))
+            part, what = "/response/status", "is not a number"
+            if response is not None:
+                status = response["status"]
+                _check(type(status) is int)
+            part, what = "/t", "is not three plausible times in milliseconds"
+            times = data.get("t") or (0, None, None)
+            started, answered, ended = (None if at is None else at / 1000 for at in times)
+            _check(*(0 <= at <= _LONGEST_TIME for at in times if at is not None))
+            part, what = "/error", "has no type, or an unknown delivery or phase"
+            failure = None if error is None else _failure(error)
+        except _WRONG as wrong:
+            raise self._invalid(f"{pointer}{part}", what) from wrong
+        headers, body = self._content(response or {}, f"{pointer}/response")
         return Interaction(
-            n=n,
-            op=op,
-            request=RecordedRequest(
-                request["method"],
-                request["url"],
-                self._headers(request, f"{pointer}/request"),
-                self._body(request, f"{pointer}/request"),
-            ),
+            n=data["n"],
+            op=data["op"],
+            request=RecordedRequest(method, url, *self._content(data["request"], f"{pointer}/request")),
             started=started or 0.0,
             answered=answered,
             ended=ended,
             status=status,
             headers=headers,
             body=body,
-            failure=None if error is None else self._failure(error, f"{pointer}/error"),
+            failure=failure,
             extra=_unknown(data),
         )
 
-    def _headers(self, data: dict[str, Any], pointer: str) -> Pairs:
-        pairs = []
+    def _content(self, data: dict[str, Any], pointer: str) -> tuple[Pairs, dict[str, Any] | None]:
+        """The headers and the body of a request or a response."""
         try:
-            for line in data.get("headers", ()):
-                name, colon, value = line.partition(": ")
-                if not colon:
-                    raise ValueError
-                pairs.append((name, value))
-        except (TypeError, ValueError, AttributeError) as error:
+            pairs = [line.partition(": ") for line in data.get("headers", ())]
+            _check(all(colon for _, colon, _ in pairs))
+        except _WRONG as error:
             raise self._invalid(f"{pointer}/headers", 'is not a list of "name: value"') from error
-        return tuple(pairs)
-
-    def _body(self, data: dict[str, Any], pointer: str) -> dict[str, Any] | None:
         body = data.get("body")
         self._require(body is None or isinstance(body, dict), f"{pointer}/body", "is no body")
         problem = None if body is None else problem_of(body)
         if problem is not None:
             raise self._invalid(f"{pointer}/body{problem[0]}", problem[1])
-        return body
-
-    def _times(self, data: Any, pointer: str) -> tuple[float | None, ...]:
-        if data is None:
-            return (0.0, None, None)
-        try:
-            started, answered, ended = data
-            times = (started, answered or 0, ended or 0)
-            self._require(0 <= min(times) <= max(times) <= _LONGEST_TIME, pointer, "is not a plausible time")
-            return (started / 1000, *(None if at is None else at / 1000 for at in (answered, ended)))
-        except (TypeError, ValueError) as error:
-            raise self._invalid(pointer, "is not three times in milliseconds") from error
-
-    def _failure(self, data: Any, pointer: str) -> Failure:
-        self._require(isinstance(data, dict) and isinstance(data.get("type"), str), pointer, "has no type")
-        received = data.get("received", 0)
-        try:
-            delivery, phase = Delivery(str(data.get("delivery"))), Phase(str(data.get("phase")))
-        except ValueError as error:
-            raise self._invalid(pointer, "has an unknown delivery or phase") from error
-        return Failure(
-            data["type"],
-            delivery,
-            phase,
-            str(data.get("message", "")),
-            received if isinstance(received, int) else 0,
-            data.get("reused") is True,
-        )
+        return tuple((name, value) for name, _, value in pairs), body
 
     def _require(self, is_valid: bool, pointer: str, what: str) -> None:
         if not is_valid:
@@ -178,6 +144,24 @@ class Reader:
 
     def _invalid(self, pointer: str, what: str) -> CassetteInvalidError:
         return CassetteInvalidError(f"the cassette {self._path}: {pointer} {what}", path=self._path, pointer=pointer)
+
+
+def _failure(data: Any) -> Failure:
+    received = data.get("received", 0)
+    _check(isinstance(data["type"], str))
+    return Failure(
+        data["type"],
+        Delivery(str(data.get("delivery"))),
+        Phase(str(data.get("phase"))),
+        str(data.get("message", "")),
+        received if isinstance(received, int) else 0,
+        data.get("reused") is True,
+    )
+
+
+def _check(*are_valid: bool) -> None:
+    if not all(are_valid):
+        raise ValueError
 
 
 def _is_address(text: object) -> bool:

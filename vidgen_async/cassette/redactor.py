@@ -154,16 +154,13 @@ class Redactor:
             elif path:
                 path = self._foreign_path(host, path)
             address = f"{scheme}://{host}{slash}{path}"
-        address = re.sub(r"[^/]{16,}", lambda segment: self._segment(segment[0]), address)
+        for segment in re.findall(r"[^/]{16,}", address):
+            if find_compressed(unescape(segment)):
+                address = address.replace(segment, self.secrets.hide(segment, "compressed", is_secret=False))
         query = re.sub(r"[^&;]+", lambda pair: self._pair(pair[0], is_own=is_own), query)
         if "=" in fragment:
             fragment = re.sub(r"[^&;]+", lambda pair: self._pair(pair[0], is_own=False), fragment)
         return self.secrets.replace(f"{self._hide_secret_forms(address)}{question_mark}{query}{hash_mark}{fragment}")
-
-    def _segment(self, segment: str) -> str:
-        return (
-            self.secrets.hide(segment, "compressed", is_secret=False) if find_compressed(unescape(segment)) else segment
-        )
 
     def _foreign_path(self, host: str, path: str) -> str:
         """Hide secrets in the path on another host: all of a webhook's, and random segments that are not ids."""
@@ -216,10 +213,8 @@ class Redactor:
         if isinstance(value, dict):
             if kind_of(name) is not Kind.SECRET:
                 self._note_ids_of(value)
-            return {
-                self.text(key): self.json(item, self.name_below(name, key), is_request=is_request)
-                for key, item in value.items()
-            }
+            above = name if name and kind_of(name) in (Kind.SECRET, Kind.COUNT, Kind.PROMPT) else ""
+            return {self.text(key): self.json(item, above or key, is_request=is_request) for key, item in value.items()}
         if isinstance(value, list):
             return [self.json(item, name, is_request=is_request) for item in value]
         return self._number(value, name) if isinstance(value, int | float) and not isinstance(value, bool) else value
@@ -237,11 +232,6 @@ class Redactor:
     def _note_ids_of(self, value: dict[str, Any]) -> None:
         if not _IDS.isdisjoint(value):
             self._ids.update(item for key in _IDS if isinstance(item := value.get(key), str))
-
-    @staticmethod
-    def name_below(name: str, key: str) -> str:
-        """The name that decides about what is below a secret name."""
-        return name if name and kind_of(name) in (Kind.SECRET, Kind.COUNT, Kind.PROMPT) else key
 
     def _number(self, value: float, name: str) -> int | float | str:
         kind = kind_of(name)

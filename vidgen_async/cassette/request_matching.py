@@ -85,12 +85,7 @@ class RequestMatcher:
             self._loose.setdefault(loose, InteractionQueue(queue.name)).waiting.append(interaction)
 
     def claim(self, key: Key, op: str) -> Claim:
-        """The next interaction for a request.
-
-        Raises:
-            CassetteMissError: The request is not on the cassette.
-            CassetteExhaustedError: It was recorded less often, and may not be repeated.
-        """
+        """The next interaction for a request, or CassetteMissError, or CassetteExhaustedError."""
         queue = self._find(key)
         if queue is None:
             raise _explain_miss(key, op, self._cassette.path, self._exact)

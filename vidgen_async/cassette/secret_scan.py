@@ -172,14 +172,8 @@ def drop_secret_bytes(line: dict[str, Any], bad: set[str], redactor: Redactor) -
 
 
 def publish(document: Document, target: Path, redactor: Redactor | None = None) -> None:
-    """Replace ``target`` by the cassette. ``redactor`` is that of a new recording: values that turned out to be secrets
-    after they had been recorded are hidden.
-
-    Raises:
-        CassetteSecretError: The cassette seems to contain a secret.
-        CassetteError: The file cannot be written.
-            In both cases ``target`` is unchanged.
-    """
+    """Replace ``target`` by the cassette; it is unchanged after a CassetteSecretError or CassetteError. ``redactor`` is
+    that of a new recording: values that turned out to be secrets after they had been recorded are hidden."""
     if redactor is None:
         refuse_secrets(document)
     else:

@@ -13,8 +13,7 @@ from vidgen_async.cli.commands.sandbox import run_sandbox
 from vidgen_async.cli.commands.scripts import completion, journal
 from vidgen_async.cli.options import OrderedGroup
 from vidgen_async.cli.process import OutputError
-from vidgen_async.cli.run_state import RunState
-from vidgen_async.cli.terminal.exit_codes import EXIT_CODES, Exit
+from vidgen_async.cli.run_state import EXIT_CODES, Exit, RunState
 
 
 def run_app() -> int:

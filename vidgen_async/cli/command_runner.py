@@ -15,8 +15,7 @@ from attrs import define
 
 from vidgen_async.cli.process import lost_output
 from vidgen_async.cli.run import Run
-from vidgen_async.cli.run_state import RunState, Stage
-from vidgen_async.cli.terminal.exit_codes import Exit, exit_code
+from vidgen_async.cli.run_state import Exit, RunState, Stage, exit_code
 from vidgen_async.cli.terminal.exit_reports import error_report, interrupt_report
 from vidgen_async.cli.terminal.formatting import traceback_of
 from vidgen_async.cli.terminal.status_display import Screen
@@ -38,22 +37,7 @@ def run_command(command: Command, run: Run) -> int:
     period. A second signal exits at once. SIGHUP does not count: closing a terminal sends it more than once, and then
     SIGTERM.
     """
-    screen, run_state, is_debug = run.screen, run.state, run.settings.is_debug
-    shown = _ScreenHandler(screen, logging.DEBUG if is_debug else logging.WARNING)
-    # While the command reads the catalog, it warns or fails with the error itself.
-    shown.addFilter(
-        lambda record: (
-            run_state.stage is not Stage.CATALOG or getattr(record, "event_name", None) != "catalog.fetch_failed"
-        )
-    )
-    if is_debug:  # the DEBUG records of other libraries, such as asyncio, are left out
-        shown.addFilter(lambda record: record.levelno >= logging.INFO or record.name.startswith("vidgen_async"))
-    else:  # the command shows an uncertain order itself
-        shown.addFilter(lambda record: getattr(record, "event_name", None) != "order.uncertain")
-    with (
-        _handle_logs(logging.getLogger(), shown),
-        _handle_logs(logging.getLogger("vidgen_async.watcher"), _FailedPollHandler(screen, run_state)),
-    ):
+    with _handle_logs(run):
         make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
         with suppress(ImportError):  # the extra speed
             make_loop = import_module("uvloop").new_event_loop
@@ -153,59 +137,70 @@ def _handle_signals(worker: "asyncio.Task[int | None]", run_state: RunState, scr
             signal.signal(which, handler)
 
 
-class _ScreenHandler(logging.Handler):
-    """Shows log records as lines of the screen, which would otherwise break up the progress display."""
+class _LogHandler(logging.Handler):
+    """Shows log records as lines of the screen, and warns at the second failed poll of a task in a row, once until no
+    polls fail."""
 
-    def __init__(self, screen: Screen, level: int) -> None:
-        super().__init__(level)
-        self._screen = screen
+    def __init__(self, run: Run) -> None:
+        super().__init__()
+        self._run = run
+        self._failed: dict[str, int] = {}
+        self._has_warned = False
 
     def emit(self, record: logging.LogRecord) -> None:
+        event = getattr(record, "event_name", "")
+        self._note_poll(event, record)
+        if not self._is_shown(event, record):
+            return
         try:
             message = record.getMessage()
         except Exception:  # noqa: BLE001 - a library's record must not end the run
             self.handleError(record)
             return
         if record.levelno >= logging.WARNING:
-            self._screen.warn(message)
+            self._run.screen.warn(message)
         else:
-            self._screen.print_fact(record.name, message)
+            self._run.screen.print_fact(record.name, message)
 
+    def _is_shown(self, event: str, record: logging.LogRecord) -> bool:
+        # While the command reads the catalog, it warns or fails with the error itself.
+        if event == "catalog.fetch_failed" and self._run.state.stage is Stage.CATALOG:
+            return False
+        if self._run.settings.is_debug:  # the DEBUG records of other libraries, such as asyncio, are left out
+            return record.levelno >= logging.INFO or record.name.startswith("vidgen_async")
+        return record.levelno >= logging.WARNING and event != "order.uncertain"  # which the command shows itself
 
-class _FailedPollHandler(logging.Handler):
-    """Warns at the second failed poll of a task in a row, once until no polls fail."""
-
-    def __init__(self, screen: Screen, run_state: RunState) -> None:
-        super().__init__(logging.DEBUG)
-        self._screen = screen
-        self._run_state = run_state
-        self._failed: dict[str, int] = {}
-        self._has_warned = False
-
-    def emit(self, record: logging.LogRecord) -> None:
-        event, task_id = getattr(record, "event_name", None), str(getattr(record, "task_id", ""))
+    def _note_poll(self, event: str, record: logging.LogRecord) -> None:
+        state, task_id = self._run.state, str(getattr(record, "task_id", ""))
         if event in ("task.changed", "task.ended"):
             self._failed.pop(task_id, None)
-            self._run_state.last_poll_error = None
+            state.last_poll_error = None
             self._has_warned = self._has_warned and bool(self._failed)
         elif event == "poll.failed":
-            self._run_state.last_poll_error = str(getattr(record, "error", ""))
+            state.last_poll_error = str(getattr(record, "error", ""))
             count = self._failed[task_id] = self._failed.get(task_id, 0) + 1
-            if count == 2 and not self._has_warned and not self._run_state.shows_failed_polls:
+            if count == 2 and not self._has_warned and not state.shows_failed_polls:
                 self._has_warned = True
-                self._screen.warn(
-                    f"polls of task {task_id} fail ({self._run_state.last_poll_error}); it will be polled again"
+                self._run.screen.warn(
+                    f"polls of task {task_id} fail ({state.last_poll_error}); it will be polled again"
                 )
 
 
 @contextmanager
-def _handle_logs(logger: logging.Logger, handler: logging.Handler) -> Iterator[None]:
-    """Let the handler receive the records of its level."""
-    before = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(handler.level)
+def _handle_logs(run: Run) -> Iterator[None]:
+    """Handle the records of the run, and those of polls at every level."""
+    root, handler = logging.getLogger(), _LogHandler(run)
+    levels = {
+        root: logging.DEBUG if run.settings.is_debug else logging.WARNING,
+        logging.getLogger("vidgen_async.watcher"): logging.DEBUG,
+    }
+    before = {logger: logger.level for logger in levels}
+    root.addHandler(handler)
+    for logger, level in levels.items():
+        logger.setLevel(level)
     try:
         yield
     finally:
-        logger.removeHandler(handler)
-        logger.setLevel(before)
+        root.removeHandler(handler)
+        for logger, level in before.items():
+            logger.setLevel(level)

@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 import click
 from attrs import fields_dict
 
-from vidgen_async.cli.option_values import Number, WholeNumber, check_image, check_texts, problem_of_text, read_field
-from vidgen_async.cli.settings import DEFAULT_ACCOUNT, ONE_DAY, Access, Settings
+from vidgen_async.cli.settings import (
+    DEFAULT_ACCOUNT,
+    ONE_DAY,
+    Access,
+    Number,
+    Settings,
+    WholeNumber,
+    check_image,
+    check_texts,
+    problem_of_text,
+    read_field,
+)
 from vidgen_async.errors import ConfigurationError, VidgenError
 from vidgen_async.types import Ratio
 
@@ -26,6 +36,7 @@ SECONDS = Number(min=0, min_open=True)
 #: The completion of order ids offers at most this many, of the newest ones.
 MAX_OFFERED = 50
 MAX_SEARCHED = 1000
+_PLAIN_ID = re.compile(r"\w[\w.@/+-]*", re.ASCII)
 
 OUTPUT_HELP = (
     "Where to save the video (MP4): a file, or a directory, which is created if FILE ends with /; - is stdout."
@@ -191,9 +202,8 @@ def connection_options(
 
 
 def order_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The newest orders in the journal whose id begins with ``incomplete``; none if it cannot be read. Not offered are
-    ids that a shell could not insert, since they are not printable, and those that the command would take for an
-    option or that a shell may expand."""
+    """The newest orders in the journal whose id begins with ``incomplete``, if every shell inserts it as it is; none if
+    it cannot be read."""
     import asyncio  # noqa: PLC0415 - as below
 
     from vidgen_async.cli.service_connection import open_client  # noqa: PLC0415 - help needs no client
@@ -201,15 +211,15 @@ def order_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     async def find() -> list[str]:
         named = {name: ctx.params[name] for name in ("base_url", "journal", "account") if ctx.params.get(name)}
         opening = open_client(Settings(**named), Access.EXISTING, lambda _: None, needs_key=False)
-        async with opening as opened:
-            orders = await opened.client.orders.list(limit=MAX_SEARCHED, newest_first=True)
+        async with opening as (client, *_):
+            orders = await client.orders.list(limit=MAX_SEARCHED, newest_first=True)
         return [order.order_id for order in orders if order.order_id.startswith(incomplete)]
 
     try:
         ids = asyncio.run(find())
     except VidgenError:
         return []
-    return [one for one in ids if one.isprintable() and not one.startswith(("-", "~", "="))][:MAX_OFFERED]
+    return list(filter(_PLAIN_ID.fullmatch, ids))[:MAX_OFFERED]
 
 
 class OrderedGroup(click.Group):

@@ -23,13 +23,9 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 class GuardedStream(io.TextIOBase):
-    """A stream that survives failed writes: a closed terminal, a closed pipe, a full disk. Characters that its encoding
-    does not have are escaped.
-
-    Output that cannot be written is dropped, and ``error`` is the first failure. If ``is_strict``, BrokenPipeError (the
-    reader closed the pipe) or OutputError is raised instead. With ``is_closed`` the process began without a descriptor
-    for the stream, which stands for it and drops everything.
-    """
+    """A stream that drops output that cannot be written; ``error`` is the first failure. If ``is_strict``,
+    BrokenPipeError (the reader closed the pipe) or OutputError is raised instead. Characters that its encoding does not
+    have are escaped. ``is_closed``: the process has no such descriptor, and the stream stands for it."""
 
     def __init__(self, stream: TextIO, *, is_strict: bool = False, is_closed: bool = False) -> None:
         self._stream = stream
@@ -100,10 +96,7 @@ class GuardedStream(io.TextIOBase):
 
 @contextmanager
 def guarded_streams() -> Iterator[None]:
-    """Guard the standard streams of the process.
-
-    stdout is strict until :func:`drop_lost_output`, since most commands only print.
-    """
+    """Guard the standard streams of the process. stdout is strict until :func:`drop_lost_output`."""
     if "_VIDGEN_COMPLETE" in os.environ:  # completion by click writes bytes
         yield
         return

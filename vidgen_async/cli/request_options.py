@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from attrs import field, fields_dict, frozen
 
-from vidgen_async.cli.option_values import is_url
+from vidgen_async.cli.settings import is_url
 from vidgen_async.cli.terminal.formatting import span
 from vidgen_async.errors import InvalidRequestError
 from vidgen_async.types import Catalog, CatalogModel, Ratio, VideoRequest

@@ -14,11 +14,11 @@ from vidgen_async import Client, Order, Outcome, Receipt, RequestCheck, VideoTas
 from vidgen_async.cli.process import drop_lost_output
 from vidgen_async.cli.request_options import RequestOptions, choose_model, invalid
 from vidgen_async.cli.run_state import RunState, Stage
-from vidgen_async.cli.service_connection import OwnJournal, describe_settings, open_client, open_journal
+from vidgen_async.cli.service_connection import OwnJournal, describe_settings, open_client
 from vidgen_async.cli.settings import Access, Settings
 from vidgen_async.cli.targets import Target, copy_to_stdout
 from vidgen_async.cli.terminal.formatting import moment, seconds, show_value, size
-from vidgen_async.cli.terminal.json_documents import model_of, task_document
+from vidgen_async.cli.terminal.order_views import model_of, task_document
 from vidgen_async.cli.terminal.status_display import Screen, make_screen
 from vidgen_async.errors import (
     AuthenticationError,
@@ -72,31 +72,23 @@ class Run:
         only_prints: bool = False,
         on_update: "OnUpdate | None" = None,
     ) -> Client:
-        """Open the client of the command. One that only uses the journal needs no key.
-
-        If the command ``only_prints``, it fails if stdout cannot be written; any other continues, and its result
-        counts.
-        """
+        """Open the client of the command; one that only uses the journal needs no key. A command that ``only_prints``
+        fails if stdout cannot be written."""
         if not only_prints:
             drop_lost_output()
         settings = self.settings
         opening = open_client(settings, access, self.screen.warn, needs_key=needs_key, on_update=on_update)
-        opened = await self.exits.enter_async_context(opening)
-        self.client, self.journal, self.state.is_durable = opened.client, opened.journal, opened.journal.durable
+        self.client, self.journal, place = await self.exits.enter_async_context(opening)
+        self.state.is_durable = self.journal.durable
         if settings.is_sandbox:
             notice = "running a sandbox on this machine: no key is used and nothing is charged"
             self.screen.print_fact("sandbox", notice)
             return self.client
         url = self.client.base_url
         self.state.host, self.state.host_settings = str(url.host), describe_settings(settings, url)
-        if opened.place:
-            place = f"in the journal {opened.place} for account {settings.account!r} at {url.origin()}"
-            self.state.journal_place = place
+        if place:
+            self.state.journal_place = f"in the journal {place} for account {settings.account!r} at {url.origin()}"
         return self.client
-
-    def open_journal(self, access: Access) -> OwnJournal:
-        """Return another journal than that of the client, which only reads tasks."""
-        return open_journal(self.settings.journal, access)[0]
 
     async def get_order(self, order_id: str) -> Order:
         """Return the stored order that this run is about; OrderStateError names the journal that does not have it."""

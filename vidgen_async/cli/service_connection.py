@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from attrs import frozen
 from platformdirs import user_data_path
 from yarl import URL
 
@@ -37,16 +36,6 @@ TERMINAL_RETRY = 5.0
 OPTIONS_OF_CLIENT = {"base_url": "--base-url", "proxy": "--proxy", "account": "--account"}
 
 
-@frozen
-class Connection:
-    """An open client and its journal."""
-
-    client: Client
-    journal: OwnJournal
-    place: str = ""
-    """Which journal that is, for messages."""
-
-
 @asynccontextmanager
 async def open_client(
     settings: Settings,
@@ -55,9 +44,9 @@ async def open_client(
     *,
     needs_key: bool = True,
     on_update: "OnUpdate | None" = None,
-) -> AsyncIterator[Connection]:
-    """Open a client of the service, or of a sandbox. Errors and warnings name the options of the command. Only a
-    command that may add orders creates a journal on the disk."""
+) -> AsyncIterator[tuple[Client, OwnJournal, str]]:
+    """Open a client of the service, or of a sandbox; with its journal, and the place of that for messages. Errors and
+    warnings name the options of the command. Only a command that may add orders creates a journal on the disk."""
     budget = settings.budget
     if settings.is_sandbox:
         queued, running = SANDBOX_TIMES
@@ -73,7 +62,7 @@ async def open_client(
                 budget=budget,
             )
             async with made as client:
-                yield Connection(client, journal)
+                yield client, journal, ""
         return
     url = os.environ.get("VIDGEN_BASE_URL", "") if settings.base_url is None else settings.base_url
     if needs_key and os.environ.get("VIDGEN_API_KEY") is None:
@@ -102,7 +91,7 @@ async def open_client(
     for text in dict.fromkeys(str(warning.message) for warning in caught if settings.shows_warnings):
         warn(_name_option(text))
     async with client:
-        yield Connection(client, journal, place)
+        yield client, journal, place
 
 
 def sandbox_class() -> "type[Sandbox]":

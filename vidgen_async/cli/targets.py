@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from vidgen_async import Client
 
 
+#: Bytes that a writable pipe takes without waiting (PIPE_BUF), and the seconds after which a cancellation is noticed.
+_COPIED_AT_ONCE = 4096
+_MOMENT = 0.1
+
+
 @frozen(kw_only=True)
 class Target:
     """Where the video is saved. An existing file is replaced only if ``may_replace``."""
@@ -72,18 +77,9 @@ class Target:
             raise DownloadError(f"the file {self.path} already exists; --force replaces it")
 
 
-#: Bytes that a writable pipe takes without waiting (PIPE_BUF), and the seconds after which a cancellation is noticed.
-_COPIED_AT_ONCE = 4096
-_MOMENT = 0.1
-
-
 async def copy_to_stdout(path: Path) -> None:
-    """Write the file to stdout; progress and messages are on stderr. Cancelling stops within a moment, also while the
-    reader of a pipe does not read.
-
-    Raises:
-        OSError: Only a part was written; BrokenPipeError: the reader closed the pipe.
-    """
+    """Write the file to stdout; OSError if only a part was written. Cancelling stops within a moment, also while the
+    reader of a pipe does not read."""
     import asyncio  # noqa: PLC0415 - help needs no event loop
 
     sys.stdout.flush()

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from vidgen_async.cli.run_state import Stage
+from vidgen_async.cli.run_state import NoTaskError, Stage
 from vidgen_async.cli.settings import Access
-from vidgen_async.cli.terminal.exit_codes import NoTaskError
 from vidgen_async.errors import (
     BadRequestError,
     ConfigurationError,
@@ -22,12 +21,8 @@ if TYPE_CHECKING:
 
 
 async def find_tasks(run: "Run", names: Sequence[str]) -> dict[str, str | None]:
-    """Return the ids of tasks, with those of their orders where these are named. A name is the id of either.
-
-    Raises:
-        InvalidRequestError: A name is that of an order and of a task.
-        NoTaskError, UncertainCreateError: The order has no task.
-    """
+    """Return the ids of tasks, with those of their orders where these are named; NoTaskError or UncertainCreateError
+    for an order without one, InvalidRequestError for a name of both."""
     stage, run.state.stage = run.state.stage, Stage.JOURNAL
     orders = await _find_orders(run, names)
     tasks: dict[str, str | None] = {}
@@ -50,9 +45,11 @@ async def find_task(run: "Run", name: str) -> str:
 async def _find_orders(run: "Run", names: Sequence[str]) -> dict[str, Order]:
     """Return the orders in the journal that have one of these ids. A journal that cannot be read is an error only
     if --journal names it: tasks are read without one."""
+    from vidgen_async.cli.service_connection import open_journal  # noqa: PLC0415 - help needs no journal
+
     service, settings = str(run.client.base_url.origin()), run.settings
     try:
-        journal = run.open_journal(Access.EXISTING if settings.journal else Access.LOOKUP)
+        journal, _ = open_journal(settings.journal, Access.EXISTING if settings.journal else Access.LOOKUP)
         try:
             now = datetime.now(UTC)
             refs = [OrderRef(service=service, account=settings.account, order_id=name) for name in names]

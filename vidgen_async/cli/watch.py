@@ -1,13 +1,10 @@
 """``vidgen watch``: many tasks at once, in a live view or as a line for each change."""
 
 import asyncio
-import os
-import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from typing import TypeAlias
 
 from rich.console import RenderableType
@@ -16,12 +13,11 @@ from rich.live import Live
 from vidgen_async import Outcome
 from vidgen_async.cli.process import is_terminal
 from vidgen_async.cli.run import Run
-from vidgen_async.cli.run_state import Stage, WatchResult
+from vidgen_async.cli.run_state import Stage, WatchResult, refuse_failed
 from vidgen_async.cli.settings import Access
 from vidgen_async.cli.task_names import find_tasks
-from vidgen_async.cli.terminal.exit_codes import refuse_failed
 from vidgen_async.cli.terminal.formatting import Document
-from vidgen_async.cli.terminal.json_documents import change_document
+from vidgen_async.cli.terminal.order_views import change_document
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.cli.watch_progress import TaskRow, WatchProgress, live_view, summary, task_of
 from vidgen_async.clock import Clock, LoopClock
@@ -127,7 +123,7 @@ def _document(update: VideoTask | Outcome, row: TaskRow, clock: Clock) -> Docume
 async def _refresh(live: Live, progress: WatchProgress, updates: Updates, clock: Clock) -> None:
     """Keep the live view up to date: it is drawn a few times per second at most, however many changes there are."""
     drawn_at, size, has_changed = clock.now(), None, True
-    with _suspendable(live), live:
+    with live:
         while True:
             while not updates.empty():
                 if (update := updates.get_nowait()) is None:
@@ -138,26 +134,3 @@ async def _refresh(live: Live, progress: WatchProgress, updates: Updates, clock:
                 drawn_at, size, has_changed = now, live.console.size, False
                 live.refresh()
             await clock.sleep(REFRESH_INTERVAL)
-
-
-@contextmanager
-def _suspendable(live: Live) -> Iterator[None]:
-    """Restore the terminal while the process is suspended (Ctrl-Z)."""
-
-    def suspend() -> None:
-        is_started = live.is_started
-        live.stop()
-        os.kill(os.getpid(), signal.SIGSTOP)
-        if is_started:  # the process continues here
-            live.start(refresh=True)
-
-    is_default = hasattr(signal, "SIGTSTP") and signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL
-    if not is_default or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTSTP, suspend)
-    try:
-        yield
-    finally:
-        loop.remove_signal_handler(signal.SIGTSTP)

@@ -14,14 +14,17 @@ from rich.table import Table
 from rich.text import Text
 
 from vidgen_async import Outcome
-from vidgen_async.cli.run_state import Stage
+from vidgen_async.cli.run_state import Exit, Stage, exit_code
 from vidgen_async.cli.terminal import formatting
-from vidgen_async.cli.terminal.exit_codes import Exit, exit_code
 from vidgen_async.cli.terminal.formatting import View, clean, seconds
 from vidgen_async.cli.terminal.result_output import style_of
 from vidgen_async.errors import TaskFailedError
 from vidgen_async.types import CHECK_REFUND, VideoTask, WatcherStats, failure_text, kind_of
 
+#: The summary lists at most this many of the tasks that failed.
+MAX_LISTED = 20
+#: Order ids are shown if this many columns of the terminal are left for the rest of their rows.
+_OTHER_COLUMNS = 60
 NOT_POLLED = "not polled yet"
 #: The service may return any string as a state.
 MAX_STATE_LENGTH = 20
@@ -111,12 +114,6 @@ def _detail(task: VideoTask) -> str:
     if task.failure_reason:
         return clean(task.failure_reason)
     return f"{task.points} points" if task.is_terminal and task.points is not None else ""
-
-
-#: The summary lists at most this many of the tasks that failed.
-MAX_LISTED = 20
-#: Order ids are shown if this many columns of the terminal are left for the rest of their rows.
-_OTHER_COLUMNS = 60
 
 
 def _line(text: str | Text, style: str = "") -> Text:

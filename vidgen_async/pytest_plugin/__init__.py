@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vidgen_async.pytest_plugin.event_loops import get_on_loop, register_fixtures
-from vidgen_async.pytest_plugin.settings import Reporter, Settings, add_marker, add_settings
+from vidgen_async.pytest_plugin.settings import add_marker, add_settings, ini_choice
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -133,5 +133,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     add_marker(config)
-    config.pluginmanager.register(Reporter(Settings.of(config)), Reporter.NAME)
+    for name in ("vidgen_mode", "vidgen_record_from"):
+        ini_choice(config, name)  # an unknown value ends the run
     register_fixtures(config.pluginmanager)

@@ -13,8 +13,8 @@ from attrs import mutable
 from yarl import URL
 
 from vidgen_async import Client
-from vidgen_async.cassette import Cassette, Mode, load
-from vidgen_async.cassette.modes import nothing_is_recorded, resolve_auto
+from vidgen_async.cassette import Cassette, Mode
+from vidgen_async.cassette.modes import resolve_auto
 from vidgen_async.client import RECOMMENDED_INTERVAL
 from vidgen_async.client.settings import checked_base_url, checked_key, make_transport
 from vidgen_async.clock import LoopClock
@@ -22,7 +22,7 @@ from vidgen_async.errors import CassetteBusyError, CassetteError, ConfigurationE
 from vidgen_async.journal import MemoryJournal
 from vidgen_async.pytest_plugin import VidgenCassette
 from vidgen_async.pytest_plugin.event_loops import get_on_loop, has_loop
-from vidgen_async.pytest_plugin.settings import MARKER, marker_arguments, settings_of
+from vidgen_async.pytest_plugin.settings import directory_of, marker_arguments, mode_of, source_of
 from vidgen_async.transports import ReplayTransport, is_on_this_machine, on_cassette
 
 #: Polling interval in seconds: a sandbox makes a video in four.
@@ -49,8 +49,6 @@ class Session:
     has_passed: bool = False
     is_busy: bool = False
     """Whether another recording of it is in progress: the ``part`` file then belongs to that one."""
-    recorded: int | None = None
-    """The number of interactions on the published cassette."""
 
     @property
     def misses(self) -> list[CassetteError]:
@@ -62,7 +60,7 @@ class Session:
     def part(self) -> Path | None:
         """The file of the unpublished recording, if there is one."""
         transport = self.cassette.transport
-        if isinstance(transport, ReplayTransport) or self.is_busy or self.recorded is not None:
+        if isinstance(transport, ReplayTransport) or self.is_busy or transport.is_published:
             return None
         return transport.part if transport.part.exists() else None
 
@@ -86,7 +84,6 @@ class Session:
             except BaseException:
                 transport.give_up()
                 raise
-            self.recorded = len(load(self.cassette.path).interactions)
 
 
 def start_session(request: pytest.FixtureRequest) -> VidgenCassette:
@@ -152,7 +149,6 @@ def pytest_runtest_makereport(
             session.record_outcome(report.outcome, error)
         _explain(report, session, error)
         if report.when == "teardown":
-            _summarize(report, session)
             del item.stash[_SESSION]
     return report
 
@@ -170,21 +166,10 @@ def _explain(report: pytest.TestReport, session: Session, error: BaseException |
         report.sections.append((_TITLE, text))
 
 
-def _summarize(report: pytest.TestReport, session: Session) -> None:
-    """Add the outcome of a recording to the report of the teardown, which may come from another process."""
-    if session.recorded is not None:
-        text = f"recorded {session.cassette.path} ({session.recorded} interactions)"
-    elif session.part is not None:
-        text = f"not recorded, as {report.nodeid} did not pass: {session.part}"
-    else:
-        return
-    report.user_properties.append((MARKER, text))
-
-
 def _session(request: pytest.FixtureRequest) -> Session:
     arguments = marker_arguments(request.node)
     allow_unused = arguments.pop("allow_unused", False)
-    mode = Mode.named(settings_of(request.config).mode(arguments.pop("mode", None)))
+    mode = Mode.named(mode_of(request.config, arguments.pop("mode", None)))
     cassette = Cassette(_path(request, arguments.pop("name", None)), **arguments)
     mode = _resolve_mode(mode, cassette, request)
     handle = _replay(cassette) if mode is Mode.REPLAY else _recording(cassette, mode, request)
@@ -193,7 +178,7 @@ def _session(request: pytest.FixtureRequest) -> Session:
 
 def _path(request: pytest.FixtureRequest, name: str | None) -> Path:
     item: pytest.Item = request.node
-    directory = cassettes_of(item.path, settings_of(request.config).together, request.config.rootpath)
+    directory = cassettes_of(item.path, directory_of(request.config), request.config.rootpath)
     if name is not None:
         return directory / f"{name}.json"
     classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
@@ -204,7 +189,7 @@ def _resolve_mode(mode: Mode, cassette: Cassette, request: pytest.FixtureRequest
     """The mode for the cassette; UsageError where there is no cassette to replay."""
     why = ""
     if mode is Mode.AUTO:
-        mode, why = resolve_auto(cassette), nothing_is_recorded()
+        mode, why = resolve_auto(cassette)
     if mode is Mode.REPLAY and not cassette.exists():
         raise pytest.UsageError(
             f"there is no cassette at {_relative(cassette.path, request)}{why}. Record it: {_command(request)} "
@@ -237,7 +222,7 @@ def _replay(cassette: Cassette) -> VidgenCassette:
 
 
 def _recording(cassette: Cassette, mode: Mode, request: pytest.FixtureRequest) -> VidgenCassette:
-    if settings_of(request.config).source == "sandbox":
+    if source_of(request.config) == "sandbox":
         if mode is Mode.APPEND and cassette.exists():
             raise pytest.UsageError(
                 "a new sandbox does not know the tasks of the cassette, so nothing can be appended from it; record a "

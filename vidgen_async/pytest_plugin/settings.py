@@ -1,20 +1,17 @@
-"""The settings of the command line, the environment, the markers and the ini file, in this order of precedence; and
-what a run reports about cassettes."""
+"""The settings of the command line, the environment, the markers and the ini file, in this order of precedence."""
 
 from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass  # attrs would be imported at the start of every run of pytest
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import pytest
 
 MODES = ("replay", "record", "append", "auto")
 SOURCES = ("service", "sandbox")
 MODE_VARIABLE = "VIDGEN_CASSETTE_MODE"
-#: The marker of tests; also the property in a report of a test: the outcome of a recording.
 MARKER = "vidgen_cassette"
 _ARGUMENTS = ("name", "mode", "exhausted", "prompts", "ignore", "secrets", "allow_unused")
 
@@ -58,51 +55,31 @@ def add_marker(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARKER_HELP)
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The settings of the whole run."""
-
-    option: str | None
-    """The mode of the command line."""
-    variable: str | None
-    """That of the environment, which may be invalid: it is checked only where it is used, since it is there in runs
-    that do not use cassettes, too."""
-    default: str
-    """The mode where nothing else sets it."""
-    together: Path | None
-    """The directory for all cassettes."""
-    source: str
-
-    @classmethod
-    def of(cls, config: pytest.Config) -> Self:
-        return cls(
-            option=config.getoption("vidgen_mode"),
-            variable=os.environ.get(MODE_VARIABLE),
-            default=_ini_choice(config, "vidgen_mode", MODES) or "replay",
-            together=_directory(config),
-            source=config.getoption("vidgen_record_from")
-            or _ini_choice(config, "vidgen_record_from", SOURCES)
-            or "service",
-        )
-
-    def mode(self, marker_mode: str | None = None) -> str:
-        """The mode of a test; ``marker_mode`` is that of its markers. UsageError if that of the environment is used and
-        is invalid."""
-        return self.option or _check_choice(MODE_VARIABLE, self.variable, MODES) or marker_mode or self.default
+def mode_of(config: pytest.Config, marker_mode: str | None = None) -> str:
+    """The mode of a test; ``marker_mode`` is that of its markers. The environment may be invalid, also in runs that do
+    not use cassettes: UsageError only where it is used."""
+    variable = _check_choice(MODE_VARIABLE, os.environ.get(MODE_VARIABLE), MODES)
+    return config.getoption("vidgen_mode") or variable or marker_mode or ini_choice(config, "vidgen_mode") or "replay"
 
 
-def _ini_choice(config: pytest.Config, name: str, known: tuple[str, ...]) -> str:
-    return _check_choice(name, config.getini(name), known)
+def source_of(config: pytest.Config) -> str:
+    """What is recorded: the service or a sandbox."""
+    return config.getoption("vidgen_record_from") or ini_choice(config, "vidgen_record_from") or "service"
+
+
+def ini_choice(config: pytest.Config, name: str) -> str:
+    """The ini value, empty if there is none; UsageError for an unknown one."""
+    return _check_choice(name, config.getini(name), MODES if name == "vidgen_mode" else SOURCES)
 
 
 def _check_choice(setting: str, value: str | None, known: tuple[str, ...]) -> str:
-    """The value, empty if there is none; UsageError for an unknown one."""
     if value and value not in known:
         raise pytest.UsageError(f"{setting} is {value!r}: it must be {_one_of(known)}")
     return value or ""
 
 
-def _directory(config: pytest.Config) -> Path | None:
+def directory_of(config: pytest.Config) -> Path | None:
+    """The directory for all cassettes, if they have one."""
     option, ini = config.getoption("vidgen_cassettes"), config.getini("vidgen_cassettes")
     if option:
         return Path(config.invocation_params.dir, option)
@@ -135,37 +112,3 @@ def is_name(name: object) -> bool:
     """Whether it is a valid name of a cassette: a relative path of plain words."""
     words = name.split("/") if isinstance(name, str) else [""]
     return all(re.fullmatch(r"[\w.,=+@()\[\]-]+", word) and word.strip(".") for word in words)
-
-
-class Reporter:
-    """Holds the settings of the run, and collects the reports of all its processes."""
-
-    NAME: ClassVar[str] = f"{__name__}.Reporter"
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self._lines: list[str] = []
-
-    def pytest_report_header(self) -> str | None:
-        try:
-            mode = self.settings.mode()
-        except pytest.UsageError as error:
-            return f"vidgen_async: {error}"
-        return None if mode == "replay" else f"vidgen_async: mode {mode}, from the {self.settings.source}"
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "teardown":
-            self._lines += [str(text) for name, text in report.user_properties if name == MARKER]
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if self._lines:
-            terminalreporter.section("vidgen cassettes")
-            for line in self._lines:
-                terminalreporter.line(line)
-
-
-def settings_of(config: pytest.Config) -> Settings:
-    """The settings of the run."""
-    reporter = config.pluginmanager.get_plugin(Reporter.NAME)
-    assert isinstance(reporter, Reporter)  # noqa: S101 - registered by pytest_configure
-    return reporter.settings

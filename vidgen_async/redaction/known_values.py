@@ -52,11 +52,8 @@ _NO_LETTER = re.compile(r"[\W_]+")
 
 
 class KnownValues:
-    """Known values to search for in any number of texts.
-
-    Preparing a value of a megabyte takes tenths of a second. Callers that must not block go through
-    :meth:`prepare` first; otherwise the first search prepares.
-    """
+    """Known values to search for in any number of texts. Preparing a value of a megabyte takes tenths of a second:
+    callers that must not block go through :meth:`prepare` first."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._values = tuple(values)

@@ -25,11 +25,8 @@ _WORD = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
 def hide_secrets(text: str, known: Iterable[str] = ()) -> str:
-    """``text`` with every secret place and every one of the ``known`` values replaced by an ellipsis.
-
-    Known values are found however they are escaped, in any case, with any white space, and in Base64 (standard and
-    URL-safe); so is every part of one that has ``RUN`` letters or more. Takes time in proportion to the text.
-    """
+    """``text`` with every secret place and every one of the ``known`` values, or part of one with ``RUN`` letters or
+    more, replaced by an ellipsis. Takes time in proportion to the text."""
     from vidgen_async.redaction.named_values import hide_secret_places  # noqa: PLC0415 - needed for messages only
 
     return hide_secret_places(as_known_values(known).hide(text))
@@ -107,13 +104,7 @@ def showable(
 ) -> BaseException | None:
     """What may be chained to an error whose message hides the text of ``error``: ``error`` itself if nothing that a
     traceback shows of it, of its causes and of its contexts has a secret, else the first of its causes of which that
-    is true.
-
-    Args:
-        error: An error of code that is not the SDK's own.
-        known: Values that must not be shown.
-        may_show: Whether an error of the chain may be shown at all.
-    """
+    is true. ``may_show``: whether an error of the chain may be shown at all."""
     known = as_known_values(known)
     while error is not None and not all(may_show(one) and _is_showable(one, known) for one in _chain_of(error)):
         error = error.__cause__

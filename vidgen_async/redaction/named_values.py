@@ -31,10 +31,8 @@ _PUNCTUATION = ",;)]}"
 
 
 def find_named_values(text: str, *, with_prompts: bool = True) -> Iterator[tuple[str, int, int]]:
-    """The secret names in a text, and where their values begin and end, in order. Takes time in proportion to the text.
-
-    ``with_prompts``: prompts count as secrets; otherwise they are searched for secrets like the rest of the text.
-    """
+    """The secret names in a text, and where their values begin and end, in order, in time in proportion to the text.
+    Without ``with_prompts``, prompts are searched for secrets like the rest of the text."""
     at = 0
     while match := _PAIR.search(text, at):
         start = match.end()
@@ -113,6 +111,8 @@ def _end_of_brackets(text: str, start: int) -> int:
             return match.end()
     return len(text)
 
+
+# -- all places ----------------------------------------------------------------------------------------------------
 
 Replacement: TypeAlias = str | Callable[[re.Match[str]], str]
 

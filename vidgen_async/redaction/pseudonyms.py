@@ -30,11 +30,8 @@ _MOST_WRITTEN = 200_000
 
 
 class Secrets:
-    """Values that must not be recorded, and their pseudonyms.
-
-    Each form of a value is found by a few of its characters, its anchor, so that searching for a thousand values takes
-    no longer than searching for ten.
-    """
+    """Values that must not be recorded, and their pseudonyms. Each form of a value is found by a few of its characters,
+    its anchor: searching for a thousand values takes no longer than searching for ten."""
 
     def __init__(self, *, is_numbered: bool = True) -> None:
         """``is_numbered``: pseudonyms of one kind are numbered. Otherwise they only show that there was a secret."""

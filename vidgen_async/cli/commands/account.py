@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, get_args
 import click
 from attrs import fields
 
-from vidgen_async.cli.option_values import check_image, is_url, read_since, read_zone
 from vidgen_async.cli.options import connection_options
 from vidgen_async.cli.request_options import invalid
 from vidgen_async.cli.run_state import Stage
-from vidgen_async.cli.settings import Access
+from vidgen_async.cli.settings import Access, check_image, is_url, read_since, read_zone
 from vidgen_async.cli.terminal.formatting import Facts, Table, facts_of, limit, moment, show_value, span
-from vidgen_async.cli.terminal.json_documents import as_csv
-from vidgen_async.cli.terminal.order_views import budget_text, spend_table, sum_of
+from vidgen_async.cli.terminal.order_views import as_csv, budget_text, spend_table, sum_of
 from vidgen_async.types import Account, CatalogModel, ReferenceAsset, SpendKey, SpendRow, VideoRequest
 
 if TYPE_CHECKING:
@@ -116,9 +114,8 @@ async def spend(run: "Run", by: SpendKey, since: datetime | None, zone: tzinfo |
 
 @click.command()
 @click.argument("files", metavar="FILE…", nargs=-1, required=True, type=check_image)
-@click.option("--url", "with_url", is_flag=True, help="Print the URL too. It gives access to the image without a key.")
 @connection_options()
-async def upload(run: "Run", files: tuple[str, ...], with_url: bool) -> None:
+async def upload(run: "Run", files: tuple[str, ...]) -> None:
     """Upload images and print the id of each.
 
     One id per line, in the order given; stderr shows until when the service stores each, which is 72 hours. An id is
@@ -137,8 +134,7 @@ async def upload(run: "Run", files: tuple[str, ...], with_url: bool) -> None:
         run.screen.start_step(f"uploading {shown}")
         asset = await client.files.upload(file)
         run.screen.print_fact("uploaded", f"{shown}: {_storage(asset)}")
-        line = f"{asset.image_id}  {asset.url}" if with_url else asset.image_id
-        run.screen.show(line, {"file": file, **asset.to_dict()})
+        run.screen.show(asset.image_id, {"file": file, **asset.to_dict()})
 
 
 def _storage(asset: ReferenceAsset) -> str:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vidgen_async.cli.option_values import read_age
 from vidgen_async.cli.options import OrderedGroup, json_option, traceback_option
 from vidgen_async.cli.process import drop_lost_output
 from vidgen_async.cli.run_state import RunState
+from vidgen_async.cli.settings import read_age
 from vidgen_async.cli.terminal.exit_reports import error_report
 from vidgen_async.cli.terminal.formatting import Table, facts_of, traceback_of
 from vidgen_async.errors import CassetteError

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import evolve
 
-from vidgen_async.cli.option_values import WholeNumber, read_since
 from vidgen_async.cli.options import (
     OrderedGroup,
     connection_options,
@@ -21,11 +20,10 @@ from vidgen_async.cli.options import (
 )
 from vidgen_async.cli.process import is_terminal
 from vidgen_async.cli.run_state import Stage
-from vidgen_async.cli.settings import PAGE, Access, Settings
+from vidgen_async.cli.settings import PAGE, Access, Settings, WholeNumber, read_since
 from vidgen_async.cli.terminal.exit_reports import command_line
 from vidgen_async.cli.terminal.formatting import clean
-from vidgen_async.cli.terminal.json_documents import order_document, orders_csv
-from vidgen_async.cli.terminal.order_views import budget_text, order_facts, orders_table
+from vidgen_async.cli.terminal.order_views import budget_text, order_document, order_facts, orders_csv, orders_table
 from vidgen_async.types import Order, OrderState, OrderStateName
 
 if TYPE_CHECKING:

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vidgen_async.cli.option_values import Number, WholeNumber
 from vidgen_async.cli.options import execute, json_option, repeatable_option, traceback_option
 from vidgen_async.cli.process import drop_lost_output
 from vidgen_async.cli.run_state import Stage
-from vidgen_async.cli.settings import Settings
+from vidgen_async.cli.settings import Number, Settings, WholeNumber
 from vidgen_async.cli.terminal.formatting import clean
 from vidgen_async.errors import ConfigurationError
 

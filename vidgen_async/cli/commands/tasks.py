@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 import click
 from attrs import evolve
 
-from vidgen_async.cli.option_values import problem_of_text, read_shard
 from vidgen_async.cli.options import OUTPUT_HELP, connection_options, force_option, order_ids
-from vidgen_async.cli.run_state import Stage, WatchResult
+from vidgen_async.cli.run_state import Exit, Stage, WatchResult, exit_code, refuse_failed
+from vidgen_async.cli.settings import problem_of_text, read_shard
 from vidgen_async.cli.targets import Target
 from vidgen_async.cli.task_names import find_task, find_tasks
-from vidgen_async.cli.terminal.exit_codes import Exit, exit_code, refuse_failed
 from vidgen_async.cli.terminal.exit_reports import download_unverified
 from vidgen_async.cli.terminal.formatting import facts_of
-from vidgen_async.cli.terminal.json_documents import task_document
+from vidgen_async.cli.terminal.order_views import task_document
 from vidgen_async.errors import UnverifiedVideoError, VidgenError
 from vidgen_async.types import Shard, VideoTask, failure_text, kind_of
 

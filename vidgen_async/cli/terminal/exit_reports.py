@@ -8,8 +8,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from vidgen_async import errors
-from vidgen_async.cli.run_state import RunState, Stage
-from vidgen_async.cli.terminal.exit_codes import NoTaskError
+from vidgen_async.cli.run_state import NoTaskError, RunState, Stage
 from vidgen_async.types import CHECK_REFUND, kind_of
 
 NOT_AUTOMATIC = "The order is not sent again without your decision."

@@ -3,7 +3,6 @@
 import json
 import sys
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -27,9 +26,6 @@ from vidgen_async.cli.process import is_terminal
 from vidgen_async.cli.terminal.exit_reports import Report
 from vidgen_async.cli.terminal.formatting import Document, View, clean, seconds, size, wrap
 from vidgen_async.cli.terminal.result_output import show_on_terminal, show_plain
-
-#: At most this many lines, the latest, are held back while a live view covers the terminal.
-MAX_HELD = 20
 
 _LABEL_STYLES = {"error": "bold red", "hint": "cyan", "warning": "yellow"}
 
@@ -89,8 +85,7 @@ class Screen:
             _echo(f"{label}: {line}" if label else f"  {line}")
 
     def live(self, render: Render) -> Live | None:
-        """Return a live view that covers the terminal while it is started; None where the output cannot show one. Other
-        lines are held back until :meth:`close`."""
+        """Return a live view, which other lines are printed above; None where the output cannot show one."""
         return None
 
     def close(self) -> None:
@@ -141,7 +136,6 @@ class RichScreen(Screen):
         self._console = console or Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._progress: Progress | None = None
         self._live: Live | None = None
-        self._held: deque[Text] = deque(maxlen=MAX_HELD)
         self._is_state = False
 
     def print_fact(self, label: str, text: str, value: object = None) -> None:
@@ -183,7 +177,7 @@ class RichScreen(Screen):
         self._live = Live(
             get_renderable=lambda: render(*self._console.size),
             console=self._console,
-            screen=True,
+            transient=True,
             auto_refresh=False,  # rich would render in a thread
             redirect_stdout=False,
             redirect_stderr=False,
@@ -198,8 +192,6 @@ class RichScreen(Screen):
             progress.stop()
         if live is not None:
             live.stop()
-        while self._held:
-            self._print(self._held.popleft())
 
     def _print_paragraph(self, label: str, text: str, style: str, indent: int | None = None) -> None:
         """Print sentences, wrapped between words; a long word, such as a path, stays whole."""
@@ -210,10 +202,7 @@ class RichScreen(Screen):
 
     def _print(self, text: Text) -> None:
         """Print lines without wrapping them."""
-        if self._live is None:
-            self._console.print(text, soft_wrap=True)
-        else:
-            self._held.append(text)
+        self._console.print(text, soft_wrap=True)
 
     def _start(self, text: str, *columns: ProgressColumn) -> None:
         self.close()
