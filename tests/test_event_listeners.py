@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from vidgen_async import events
-from vidgen_async.events import Event, report, report_failure
+from vidgen_async.events import Event
 
 logger = logging.getLogger("vidgen_async.test")
 
@@ -24,17 +24,17 @@ def heard() -> Iterator[list[tuple[Event, Mapping[str, object]]]]:
 
 
 def test_an_event_that_is_not_logged_is_heard_with_its_fields(heard, caplog):
-    report(logger, logging.DEBUG, Event.TASK_CHANGED, "%(task_id)s", task_id="t", state="running")
+    Event.TASK_CHANGED.log(logger, task_id="t", state="running")
 
     assert caplog.records == []
     assert heard == [(Event.TASK_CHANGED, {"task_id": "t", "state": "running"})]
 
 
 def test_a_failure_is_heard_like_any_other_event(heard, caplog):
-    report_failure(logger, Event.HOOK_FAILED, "%(hook)s failed", ValueError("broken"), hook="on_update")
+    Event.HOOK_FAILED.log(logger, exc_info=ValueError("broken"), hook="on_update", error="ValueError")
 
     assert len(caplog.records) == 1
-    assert heard == [(Event.HOOK_FAILED, {"hook": "on_update"})]
+    assert heard == [(Event.HOOK_FAILED, {"hook": "on_update", "error": "ValueError"})]
 
 
 @pytest.mark.parametrize("where", ["listener", "filter", "handler"])
@@ -55,8 +55,8 @@ def test_what_listeners_filters_and_handlers_raise_does_not_strike_who_reports(h
         handler.emit = broken  # type: ignore[method-assign, assignment]
         logger.addHandler(handler)
     try:
-        report(logger, logging.ERROR, Event.ORDER_ACCEPTED, "stored")
-        report_failure(logger, Event.HOOK_FAILED, "failed", ValueError("broken"))
+        Event.WATCHER_FAILED.log(logger)
+        Event.HOOK_FAILED.log(logger, exc_info=ValueError("broken"), hook="on_update", error="ValueError")
     finally:
         logger.removeFilter(broken)
         logger.removeHandler(handler)
@@ -64,4 +64,4 @@ def test_what_listeners_filters_and_handlers_raise_does_not_strike_who_reports(h
             events.listeners.remove(broken)
 
     assert calls == 2
-    assert [event for event, _ in heard] == [Event.ORDER_ACCEPTED, Event.HOOK_FAILED]
+    assert [event for event, _ in heard] == [Event.WATCHER_FAILED, Event.HOOK_FAILED]

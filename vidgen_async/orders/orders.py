@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import partial
 
 from vidgen_async.errors import AuthenticationError, InvalidRequestError, OrderStateError
-from vidgen_async.events import Event, report
+from vidgen_async.events import Event
 from vidgen_async.orders.error_messages import (
     check_adoptable,
     check_age,
@@ -107,8 +107,7 @@ class Orders:
         self._check_usable()
         if order_id is None:
             order_id = str(uuid.uuid4())
-            message = "order %(order_id)s: created a new order id, since none was given"
-            report(logger, logging.INFO, Event.ORDER_ID_CREATED, message, order_id=order_id)
+            Event.ORDER_ID_CREATED.log(logger, order_id=order_id)
         elif self._shared.has_unnamed_journal:
             self._shared.has_unnamed_journal = False
             warnings.warn(

@@ -19,7 +19,7 @@ from vidgen_async.errors import (
     TransportClosedError,
     TransportError,
 )
-from vidgen_async.events import Event, report
+from vidgen_async.events import Event
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import showable
 from vidgen_async.service import request_records
@@ -177,15 +177,9 @@ class Reads:
                         error.args = (f"{what} {error.advice}".strip(),)
                     raise
                 level = logging.WARNING if attempts == 1 else logging.INFO
-                message = "%(error)s; retrying for up to %(seconds)g s"
-                fields = {"op": request.op, "error": error, "seconds": retry_for}
-                report(
-                    logger,
-                    level,
-                    Event.REQUEST_RETRIED,
-                    message,
-                    **fields,
-                    request_id=getattr(error, "request_id", None),
+                op, request_id = request.op, getattr(error, "request_id", None)
+                Event.REQUEST_RETRIED.log(
+                    logger, level=level, op=op, error=error, seconds=retry_for, request_id=request_id
                 )
             await self._clock.sleep(pause)
 
