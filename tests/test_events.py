@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 
 import vidgen_async
-from vidgen_async import events
 from vidgen_async.events import OUTCOMES, Event
 
 PACKAGE = Path(vidgen_async.__file__).parent
 SDK = [path for path in PACKAGE.rglob("*.py") if not {"sandbox", "cli"} & set(path.relative_to(PACKAGE).parts)]
 #: The fields of records, as the messages and the documentation of the events name them.
-FIELDS = set(re.findall(r"(?:``|%\()(\w+)[`)]", inspect.getsource(events)))
+FIELDS = set(re.findall(r"(?:``|%\()(\w+)[`)]", inspect.getsource(Event) + Event.ORDER_ACCEPTED.message))
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 
 logger = logging.getLogger("vidgen_async.test")

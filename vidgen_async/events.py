@@ -8,12 +8,15 @@ No record at any level holds a key, a token, a signed link, a prompt or image da
 import asyncio
 import inspect
 import logging
+import os
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
 from logging import DEBUG, ERROR, INFO, WARNING
-from typing import Any, ParamSpec, Self
+from typing import Any, ParamSpec, Self, TextIO
 
 from vidgen_async.user_code import UserCode, current_task, must_propagate
 
@@ -247,5 +250,40 @@ def refuse_async(on_progress: Callable[..., object] | None) -> None:
     """Raise TypeError for an async function: nothing would await its calls."""
     called = getattr(on_progress, "__call__", None)  # noqa: B004 - that of an object may be async
     if inspect.iscoroutinefunction(on_progress) or inspect.iscoroutinefunction(called):
-        message = "on_progress must not be async: its calls are not awaited"
-        raise TypeError(message)
+        raise TypeError("on_progress must not be async: its calls are not awaited")
+
+
+class EnvironmentHandler(logging.StreamHandler[TextIO]):
+    """Writes the records that no handler of the program receives, whenever that was configured."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not self._is_handled(record):
+            self.stream = sys.stderr  # as it is now: tests and terminals replace it
+            super().emit(record)
+
+    def _is_handled(self, record: logging.LogRecord) -> bool:
+        logger: logging.Logger | None = logging.getLogger(record.name)
+        while logger is not None:
+            if any(not isinstance(one, EnvironmentHandler | logging.NullHandler) for one in logger.handlers):
+                return True
+            logger = logger.parent if logger.propagate else None
+        return False
+
+
+def follow_environment() -> None:
+    """Set the level of the SDK's loggers to that of VIDGEN_LOG, and show their records, if it is set. A value that is
+    no level is warned about."""
+    value = os.environ.get("VIDGEN_LOG", "").strip()
+    if not value:
+        return
+    level = {"info": INFO, "debug": DEBUG}.get(value.lower())
+    if level is None:
+        message = f"VIDGEN_LOG must be info or debug: {value[:40]!r} is ignored"
+        warnings.warn(message, UserWarning, stacklevel=3)
+        return
+    logger = logging.getLogger("vidgen_async")
+    logger.setLevel(level)
+    if not any(isinstance(handler, EnvironmentHandler) for handler in logger.handlers):
+        handler = EnvironmentHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        logger.addHandler(handler)

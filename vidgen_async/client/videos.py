@@ -405,8 +405,7 @@ class Videos:
 
         self._view.check_usable()
         if concurrency < 1:
-            message = f"concurrency must be at least 1: {concurrency}"
-            raise ValueError(message)
+            raise ValueError(f"concurrency must be at least 1: {concurrency}")
         if not callable(to):
             await self.check_target(Path(to, "video.mp4"))
         saver = Saver(self.get, partial(self.download, overwrite=overwrite), to)

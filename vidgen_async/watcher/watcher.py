@@ -31,14 +31,17 @@ from vidgen_async.watcher.listeners import (
     LastState,
     Listener,
     Outcome,
+    Poll,
+    Polling,
+    TaskKey,
     Waiter,
     copy_error,
     failed_error,
+    key_of,
     timeout_error,
 )
 from vidgen_async.watcher.poll_loop import PollLoop
 from vidgen_async.watcher.poll_rules import CONFIRMED, GRACE, LONGEST_OUTAGE, ends_watch, fault_of, final_error
-from vidgen_async.watcher.polling import Poll, Polling, TaskKey, key_of
 from vidgen_async.watcher.schedule import LONGEST_PAUSE, Schedule, deadline
 from vidgen_async.watcher.stats import WatcherStats
 
