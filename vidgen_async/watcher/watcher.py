@@ -154,7 +154,7 @@ class Watcher:
         self._waiting = 0
         self._polls = 0
         self._is_origin_known = is_origin_known
-        self._find_accepted = find_accepted or _find_nothing
+        self._find_accepted = find_accepted
         self._has_polled = False
         """Whether a poll has succeeded."""
         self._errors: dict[str, int] = {}
@@ -595,7 +595,7 @@ class Watcher:
     async def _look_up(self, row: int, poller: asyncio.Task[None]) -> None:
         """Look up when the task was accepted: for two minutes from then a 404 proves nothing."""
         with UserCode():  # a journal that fails knows nothing
-            moment = await self._find_accepted(self._task_ids[row])
+            moment = None if self._find_accepted is None else await self._find_accepted(self._task_ids[row])
             if moment is not None and self._poll_loop.pollers.get(row) is poller:
                 self._set_accepted(row, time_of(self._clock, moment))
 
@@ -671,10 +671,6 @@ class Watcher:
     def _notify(self, task: VideoTask) -> None:
         if self._hooks is not None:
             self._hooks.notify(task)
-
-
-async def _find_nothing(_: str) -> None:
-    """Without a journal."""
 
 
 def _notifying(listeners: Sequence[Listener], seen: LastState, end: VideoTask | Exception) -> Iterator[None]:
