@@ -91,7 +91,7 @@ class Event(StrEnum):
         INFO,
         "journal %(journal)s: if this process ends, its orders stay sending until their deadlines: %(error)s",
     )
-    JOURNAL_WORLD_READABLE = "journal.world_readable", WARNING, "journal %(path)s: readable by everyone (%(mode)o)"
+    JOURNAL_WORLD_READABLE = "journal.world_readable", WARNING, "journal %(path)s: everyone has access (mode %(mode)o)"
     CATALOG_FETCH_FAILED = (
         "catalog.fetch_failed",
         WARNING,
