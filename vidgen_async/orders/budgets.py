@@ -7,7 +7,7 @@ from datetime import datetime, tzinfo
 from attrs import Factory, frozen, mutable
 
 from vidgen_async.errors import BudgetExceededError
-from vidgen_async.events import Event, report
+from vidgen_async.events import Event
 from vidgen_async.journal.base import Journal, SpendingJournal
 from vidgen_async.orders.error_messages import facts
 from vidgen_async.service.endpoints import read_request
@@ -37,8 +37,7 @@ class Charges:
         if points is None or reserved is None or points <= reserved or self.excess:
             return
         self.excess = f"task {task_id!r} cost {points} points, and {reserved} were estimated"
-        message = "%(excess)s: no further order is sent by this client; correct the price of its budget"
-        report(logger, logging.ERROR, Event.BUDGET_UNDERESTIMATED, message, excess=self.excess)
+        Event.BUDGET_UNDERESTIMATED.log(logger, excess=self.excess)
 
 
 @frozen(eq=False)
