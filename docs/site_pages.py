@@ -1,5 +1,6 @@
 """Text that is made of the code, and what links to files and names mean."""
 
+import logging
 import os
 import re
 from pathlib import Path
@@ -101,17 +102,19 @@ def list_rules() -> str:
 
 
 def list_events() -> str:
-    """Return a table of the log events, made of their docstrings."""
-    lines = ["| `event_name` | level | when, and the fields |", "|---|---|---|"]
+    """Return a table of the log events, from their messages and docstrings."""
+    lines = [
+        "| `event_name` | level | message | remarks |",
+        "|---|---|---|---|",
+    ]
     source = ModuleAnalyzer.for_module(Event.__module__)
     source.analyze()
     for event in Event:
-        words = " ".join(
-            source.attr_docs.get(("Event", event.name), [])
-        ).strip()
-        level, _, when = words.partition(": ")
-        when = when.replace("``", "`")
-        lines.append(f"| `{event}` | {level} | {when} |")
+        remarks = source.attr_docs.get(("Event", event.name), [])
+        remarks = " ".join(remarks).replace("``", "`").strip()
+        level = logging.getLevelName(event.usual_level)
+        message = re.sub(r"%\((\w+)\)\S*?[a-z]", r"`\1`", event.message)
+        lines.append(f"| `{event}` | {level} | {message} | {remarks} |")
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""Who counts events hears of them whether they are logged or not."""
+"""Listeners are notified of events whether they are logged or not."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -6,39 +6,39 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from vidgen_async import events
-from vidgen_async.events import Event, report, report_failure
+from vidgen_async.events import Event
 
 logger = logging.getLogger("vidgen_async.test")
 
 
 @pytest.fixture
-def heard() -> Iterator[list[tuple[Event, Mapping[str, object]]]]:
-    told: list[tuple[Event, Mapping[str, object]]] = []
+def notified() -> Iterator[list[tuple[Event, Mapping[str, object]]]]:
+    calls: list[tuple[Event, Mapping[str, object]]] = []
 
     def listen(event: Event, fields: Mapping[str, object]) -> None:
-        told.append((event, fields))
+        calls.append((event, fields))
 
     events.listeners.append(listen)
-    yield told
+    yield calls
     events.listeners.remove(listen)
 
 
-def test_an_event_that_is_not_logged_is_heard_with_its_fields(heard, caplog):
-    report(logger, logging.DEBUG, Event.TASK_CHANGED, "%(task_id)s", task_id="t", state="running")
+def test_an_event_that_is_not_logged_is_heard_with_its_fields(notified, caplog):
+    Event.TASK_CHANGED.log(logger, task_id="t", state="running")
 
     assert caplog.records == []
-    assert heard == [(Event.TASK_CHANGED, {"task_id": "t", "state": "running"})]
+    assert notified == [(Event.TASK_CHANGED, {"task_id": "t", "state": "running"})]
 
 
-def test_a_failure_is_heard_like_any_other_event(heard, caplog):
-    report_failure(logger, Event.HOOK_FAILED, "%(hook)s failed", ValueError("broken"), hook="on_update")
+def test_a_failure_is_heard_like_any_other_event(notified, caplog):
+    Event.HOOK_FAILED.log(logger, exc_info=ValueError("broken"), hook="on_update", error="ValueError")
 
     assert len(caplog.records) == 1
-    assert heard == [(Event.HOOK_FAILED, {"hook": "on_update"})]
+    assert notified == [(Event.HOOK_FAILED, {"hook": "on_update", "error": "ValueError"})]
 
 
 @pytest.mark.parametrize("where", ["listener", "filter", "handler"])
-def test_what_listeners_filters_and_handlers_raise_does_not_strike_who_reports(heard, where):
+def test_what_listeners_filters_and_handlers_raise_does_not_strike_who_reports(notified, where):
     calls = 0
 
     def broken(*_: object) -> bool:
@@ -55,8 +55,8 @@ def test_what_listeners_filters_and_handlers_raise_does_not_strike_who_reports(h
         handler.emit = broken  # type: ignore[method-assign, assignment]
         logger.addHandler(handler)
     try:
-        report(logger, logging.ERROR, Event.ORDER_ACCEPTED, "stored")
-        report_failure(logger, Event.HOOK_FAILED, "failed", ValueError("broken"))
+        Event.WATCHER_FAILED.log(logger)
+        Event.HOOK_FAILED.log(logger, exc_info=ValueError("broken"), hook="on_update", error="ValueError")
     finally:
         logger.removeFilter(broken)
         logger.removeHandler(handler)
@@ -64,4 +64,4 @@ def test_what_listeners_filters_and_handlers_raise_does_not_strike_who_reports(h
             events.listeners.remove(broken)
 
     assert calls == 2
-    assert [event for event, _ in heard] == [Event.ORDER_ACCEPTED, Event.HOOK_FAILED]
+    assert [event for event, _ in notified] == [Event.WATCHER_FAILED, Event.HOOK_FAILED]

@@ -128,8 +128,7 @@ if not _typing.TYPE_CHECKING:  # otherwise type checkers would accept every attr
         elif importlib.util.find_spec(f"{__name__}.{name}"):
             found = importlib.import_module(f"{__name__}.{name}")
         else:
-            message = f"module {__name__!r} has no attribute {name!r}"
-            raise AttributeError(message, name=name, obj=sys.modules[__name__])
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
         globals()[name] = found
         return found
 

@@ -65,8 +65,7 @@ class ClientThread:
         self._check()
         with self._lock:
             if self._is_closed:
-                message = "the client is closed; make a new ClientThread"
-                raise ClientStateError(message)
+                raise ClientStateError("the client is closed; make a new ClientThread")
             if self._thread is None:
                 self._start()
             future = asyncio.run_coroutine_threadsafe(self._run(use), self._loop)
@@ -82,8 +81,7 @@ class ClientThread:
         except concurrent.futures.CancelledError:
             if not self._is_closed:
                 raise
-            message = "the client was closed during the call"
-            raise ClientStateError(message) from None
+            raise ClientStateError("the client was closed during the call") from None
         if isinstance(result, EXITS):
             raise result
         return result

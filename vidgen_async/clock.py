@@ -161,8 +161,7 @@ def _run(call: Callable[..., T], *arguments: Any) -> T:
     try:
         return call(*arguments)
     except StopIteration as error:  # no future can hold it: the caller would wait for ever
-        message = "the call in a thread raised StopIteration"
-        raise RuntimeError(message) from error
+        raise RuntimeError("the call in a thread raised StopIteration") from error
 
 
 async def wait_for_end(work: "Collection[asyncio.Future[Any]]") -> None:

@@ -8,128 +8,193 @@ No record at any level holds a key, a token, a signed link, a prompt or image da
 import asyncio
 import inspect
 import logging
+import os
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
-from typing import ParamSpec
+from logging import DEBUG, ERROR, INFO, WARNING
+from typing import Any, ParamSpec, Self, TextIO
 
 from vidgen_async.user_code import UserCode, current_task, must_propagate
 
 P = ParamSpec("P")
 
+_OUTCOME = (
+    "order %(order_id)r: attempt %(attempt)d is %(outcome)s (status %(status)s, task %(task_id)s, "
+    "request %(request_id)s, cause %(cause)s)"
+)
+
 
 class Event(StrEnum):
-    """The kinds of records, with the level and the fields of each."""
+    """The kinds of records, with the usual level and message of each. The message is formatted with the fields of the
+    record by their names; the docstring names further fields, and when the level or the message is another one."""
 
-    ORDER_ID_CREATED = "order.id_created"
-    """INFO: no order id was given, so one was created. ``order_id``"""
-    ORDER_STARTED = "order.started"
-    """DEBUG: a worker of the client starts to carry out the order. ``order_id``"""
-    ORDER_PACED = "order.paced"
-    """INFO: the order waits for the submission limit. WARNING: for the end of the pause after a 429. ``order_id``,
-    ``seconds``, ``reason``"""
-    ORDER_AWAITED = "order.awaited"
-    """INFO: another process or client is sending the order; its outcome is awaited, at most for as long as the time
-    limit of the send. ``order_id``, ``seconds``, ``until``"""
-    ORDER_ACCEPTED = "order.accepted"
-    """INFO: the outcome of an attempt, like the three below. ``order_id``, ``attempt``, ``outcome``, ``status``,
-    ``task_id``, ``request_id``, ``cause``, ``model``"""
-    ORDER_REJECTED = "order.rejected"
-    """INFO: the service refused the order."""
-    ORDER_UNCERTAIN = "order.uncertain"
-    """WARNING: it is unknown whether the service accepted the order. If its process was killed in the middle of the
-    create, it is reported by the first client that reads the order afterwards."""
-    ORDER_NOT_SENT = "order.not_sent"
-    """INFO: nothing was sent."""
-    ORDER_CONFIRMED = "order.confirmed"
-    """INFO: a candidate was confirmed as the task of an uncertain order. ``order_id``, ``task_id``"""
-    ORDER_WRITE_FAILED = "order.write_failed"
-    """ERROR: the outcome of an attempt could not be written. ``order_id``, ``outcome``, ``task_id``, ``error``"""
-    ORDER_WRITTEN_LATE = "order.written_late"
-    """WARNING: the outcome was written after such a failure. ``order_id``, ``outcome``, ``task_id``"""
-    ORDER_DUPLICATED = "order.duplicated"
-    """ERROR: the journal has more than one task for the order. ``order_id``, ``task_ids``"""
-    TASK_SHARED = "task.shared"
-    """ERROR: one task is the receipt of two orders. ``task_id``, ``order_id``, ``other_order_id``"""
-    RESULTS_WRITE_FAILED = "results.write_failed"
-    """WARNING the first time, then INFO: how tasks ended could not be written. ``count``, ``error``"""
-    ORDER_READ_FAILED = "order.read_failed"
-    """WARNING: a closing client could not read the order from the journal. ``order_id``, ``error``"""
-    ORDERS_UNANSWERED = "orders.unanswered"
-    """WARNING: a client was closed with orders under way. ``count``, ``seconds``"""
-    BALANCE_READ_FAILED = "balance.read_failed"
-    """INFO: the balance after uncertain creates could not be read or written. ``count``, ``error``"""
-    JOURNAL_CONNECTION_REFUSED = "journal.connection_refused"
-    """WARNING: the server refused a further connection; operations wait for those that are open. ``journal``,
-    ``error``"""
-    JOURNAL_LOCKED = "journal.locked"
-    """WARNING: another process holds the lock of the journal for longer than the time limit. ``path``"""
-    JOURNAL_SESSION_FAILED = "journal.session_failed"
-    """INFO: other processes cannot detect that this one has ended; its orders are *sending* until their deadlines.
-    ``journal``, ``error``"""
-    JOURNAL_WORLD_READABLE = "journal.world_readable"
-    """WARNING: every user of this machine may read the journal's file. ``path``, ``mode``"""
-    CATALOG_FETCH_FAILED = "catalog.fetch_failed"
-    """WARNING: a request could not be checked against the live catalog. ``model``, ``error``"""
-    REQUEST_RETRIED = "request.retried"
-    """WARNING the first time, then INFO: a read is retried. ``op``, ``error``, ``seconds``, ``request_id``"""
-    REQUEST_ENDED = "request.ended"
-    """DEBUG: a request has its status line, or failed. ``op``, ``method``, ``path``, ``status``, ``milliseconds``,
-    ``request_id``, ``attempt``, ``error``. Reported only where DEBUG is enabled."""
-    BUDGET_UNDERESTIMATED = "budget.underestimated"
-    """ERROR: a task cost more points than the budget's price has estimated, so that the client sends no further order.
-    ``excess``"""
-    DOWNLOAD_RETRIED = "download.retried"
-    """INFO: an interrupted download is resumed. ``task_id``, ``seconds``, ``error``"""
-    DOWNLOAD_ENDED = "download.ended"
-    """DEBUG: a video was saved, or not. ``task_id``, ``size`` (bytes), ``seconds``, ``error``"""
-    DOWNLOAD_LINK_FAILED = "download.link_failed"
-    """WARNING: neither the content endpoint nor the task's ``video_url`` gave the video. ``task_id``, ``error``"""
-    TASK_CHANGED = "task.changed"
-    """DEBUG: a watched task has changed. ``task_id``, ``state``"""
-    TASK_ENDED = "task.ended"
-    """INFO: a watched task is terminal. ``task_id``, ``state``, and what the service states of: ``model``, ``points``,
-    ``seconds`` since the task was created"""
-    TASK_UNKNOWN_STATE = "task.unknown_state"
-    """WARNING: a state that section 3 does not name; polling continues. ``task_id``, ``state``"""
-    WAIT_STARTED = "wait.started"
-    """DEBUG: a call waits for tasks. ``wait`` (its number in the process), ``count``, ``task_id`` (None if several)"""
-    WAIT_ENDED = "wait.ended"
-    """DEBUG: that call has ended. ``wait``, ``error``"""
-    POLL_FAILED = "poll.failed"
-    """INFO: a poll failed; polling continues. ``task_id``, ``error``, ``fault``, ``request_id``"""
-    WATCH_FAILED = "watch.failed"
-    """INFO: the watch of a task ends with an error. ``task_id``, ``error``"""
-    WATCHER_PAUSED = "watcher.paused"
-    """WARNING: a 429 pauses all polls. ``task_id``, ``seconds``"""
-    WATCHER_RESUMED = "watcher.resumed"
-    """INFO: the pause is over. ``seconds``"""
-    WATCHER_LATE = "watcher.late"
-    """WARNING: polls are late, so each task is polled less often. ``late``, ``count``, ``seconds``, ``interval``,
-    ``concurrency``"""
-    WATCHER_ON_TIME = "watcher.on_time"
-    """INFO: polls are on time again. ``interval``"""
-    WATCHER_FAILED = "watcher.failed"
-    """ERROR: the scheduler failed; every wait ends with its error."""
-    PLAIN_READS_MISSING = "plain_reads.missing"
-    """INFO, once: reads use aiohttp's session and take more CPU, since this version of aiohttp lacks ``names``."""
-    TELEMETRY_FAILED = "telemetry.failed"
-    """WARNING, once for each transport or meter provider: telemetry raised; only telemetry is lost. ``error``"""
-    CASSETTE_WRITE_FAILED = "cassette.write_failed"
-    """WARNING: a recording cannot be written any more; nothing of it is published. ``path``, ``error``"""
-    CASSETTE_NOT_PUBLISHED = "cassette.not_published"
-    """WARNING: a recording was not published; its part file has the finished interactions. ``path``"""
-    CASSETTE_LIVE_CREATE = "cassette.live_create"
-    """WARNING: an appending transport sends a create that is not on the cassette; no journal stores it. ``path``"""
-    CASSETTE_UNFINISHED = "cassette.unfinished"
-    """WARNING: requests without an outcome are not on the cassette. ``path``, ``count``"""
-    HOOK_FAILED = "hook.failed"
-    """ERROR: an ``on_receipt`` or ``on_update`` raised. ``hook``, ``order_id``, ``task_id``, ``error``"""
-    HOOK_CANCELLED = "hook.cancelled"
-    """WARNING: a hook was cancelled or took too long. ``hook``, ``order_id``, ``task_id``, ``count``, ``seconds``"""
-    HOOK_BEHIND = "hook.behind"
-    """WARNING, once: the maximum of ``on_update`` calls is running; changes wait. ``hook``, ``count``"""
+    usual_level: int
+    message: str
+
+    def __new__(cls, name: str, level: int, message: str) -> Self:
+        event = str.__new__(cls, name)
+        event._value_ = name
+        event.usual_level = level
+        event.message = message
+        return event
+
+    ORDER_ID_CREATED = "order.id_created", INFO, "order %(order_id)s: created a new order id, since none was given"
+    ORDER_STARTED = "order.started", DEBUG, "order %(order_id)r: started"
+    """A worker of the client starts to carry out the order."""
+    ORDER_PACED = "order.paced", INFO, "order %(order_id)r waits %(seconds).1f s: %(reason)s"
+    """It waits for the submission limit. WARNING: for the end of the pause after a 429."""
+    ORDER_AWAITED = (
+        "order.awaited",
+        INFO,
+        "order %(order_id)r is being sent by another client; its outcome is awaited for %(seconds)g s, until %(until)s",
+    )
+    ORDER_ACCEPTED = "order.accepted", INFO, _OUTCOME
+    """``model``"""
+    ORDER_REJECTED = "order.rejected", INFO, _OUTCOME
+    """The service refused the order. ``model``"""
+    ORDER_UNCERTAIN = "order.uncertain", WARNING, _OUTCOME
+    """It is unknown whether the service accepted the order. If its process was killed in the middle of the create, it
+    is reported by the first client that reads the order afterwards. ``model``"""
+    ORDER_NOT_SENT = "order.not_sent", INFO, _OUTCOME
+    """``model``"""
+    ORDER_CONFIRMED = "order.confirmed", INFO, "order %(order_id)r: the service confirmed task %(task_id)s as its task"
+    """The order was uncertain, and the task one of its candidates."""
+    ORDER_WRITE_FAILED = (
+        "order.write_failed",
+        ERROR,
+        "order %(order_id)r: its outcome (%(outcome)s, task %(task_id)s) could not be written: %(error)s",
+    )
+    """WARNING where the write has failed before, and the client is open."""
+    ORDER_WRITTEN_LATE = "order.written_late", WARNING, "order %(order_id)r: written now: %(outcome)s, task %(task_id)s"
+    """After such a failure."""
+    ORDER_DUPLICATED = "order.duplicated", ERROR, "order %(order_id)r has several tasks, check all: %(task_ids)s"
+    TASK_SHARED = "task.shared", ERROR, "order %(order_id)r: task %(task_id)s also belongs to order %(other_order_id)r"
+    RESULTS_WRITE_FAILED = "results.write_failed", WARNING, "%(count)d results of tasks could not be written: %(error)s"
+    """How tasks ended. INFO after the first time."""
+    ORDER_READ_FAILED = "order.read_failed", WARNING, "order %(order_id)r: the journal could not be read: %(error)s"
+    """When the client was closed."""
+    ORDERS_UNANSWERED = "orders.unanswered", WARNING, "closed after %(seconds)g s (grace), %(count)d orders unanswered"
+    BALANCE_READ_FAILED = "balance.read_failed", INFO, "no balance after %(count)d uncertain creates: %(error)s"
+    JOURNAL_CONNECTION_REFUSED = (
+        "journal.connection_refused",
+        WARNING,
+        "journal %(journal)s: fewer connections than max_connections; operations wait for these: %(error)s",
+    )
+    JOURNAL_LOCKED = "journal.locked", WARNING, "journal %(path)s: still locked by another program; giving up"
+    """For longer than the time limit."""
+    JOURNAL_SESSION_FAILED = (
+        "journal.session_failed",
+        INFO,
+        "journal %(journal)s: if this process ends, its orders stay sending until their deadlines: %(error)s",
+    )
+    JOURNAL_WORLD_READABLE = "journal.world_readable", WARNING, "journal %(path)s: everyone has access (mode %(mode)o)"
+    CATALOG_FETCH_FAILED = (
+        "catalog.fetch_failed",
+        WARNING,
+        "could not fetch the catalog; skipping validation of model %(model)s against it: %(error)s",
+    )
+    """DEBUG after the first time, and for a refused API key."""
+    REQUEST_RETRIED = "request.retried", WARNING, "%(error)s; retrying for up to %(seconds)g s"
+    """A read. INFO for its further attempts. ``op``, ``request_id``"""
+    REQUEST_ENDED = "request.ended", DEBUG, "%(method)s %(path)s"
+    """A request has its status line, or failed. Reported only where DEBUG is enabled. ``op``, ``status``, ``error``,
+    ``cause``, ``milliseconds``, ``request_id``, ``attempt``"""
+    BUDGET_UNDERESTIMATED = (
+        "budget.underestimated",
+        ERROR,
+        "%(excess)s: no further order is sent by this client; correct the price of its budget",
+    )
+    """A task cost more points than the price of the budget has estimated."""
+    DOWNLOAD_RETRIED = "download.retried", INFO, "download of %(task_id)s: resumed in %(seconds).1f s (%(error)s)"
+    DOWNLOAD_ENDED = "download.ended", DEBUG, "download of %(task_id)s: %(size)d B, %(seconds).1f s, error %(error)s"
+    DOWNLOAD_LINK_FAILED = (
+        "download.link_failed",
+        WARNING,
+        "task %(task_id)r: the content endpoint failed, and so did the task's video_url: %(error)s",
+    )
+    TASK_CHANGED = "task.changed", DEBUG, "task %(task_id)s: %(state)s"
+    """A watched task."""
+    TASK_ENDED = "task.ended", INFO, "task %(task_id)s: %(state)s"
+    """A watched task is terminal. What the service states of: ``model``, ``points``, ``seconds`` since its creation"""
+    TASK_UNKNOWN_STATE = (
+        "task.unknown_state",
+        WARNING,
+        "task %(task_id)s: state %(state)r is unknown; polling continues",
+    )
+    """Section 3 does not name it."""
+    WAIT_STARTED = "wait.started", DEBUG, "wait %(wait)d: started for %(count)d tasks"
+    """A call waits for tasks; ``wait`` is its number in the process. ``task_id`` (None if several)"""
+    WAIT_ENDED = "wait.ended", DEBUG, "wait %(wait)d: ended (%(error)s)"
+    POLL_FAILED = "poll.failed", INFO, "task %(task_id)s: poll failed: %(error)s (%(fault)s, request %(request_id)s)"
+    """Polling continues."""
+    WATCH_FAILED = "watch.failed", INFO, "task %(task_id)s: stopped watching it: %(error)s"
+    WATCHER_PAUSED = "watcher.paused", WARNING, "task %(task_id)s: 429, pausing all polls for %(seconds)g s"
+    WATCHER_RESUMED = "watcher.resumed", INFO, "polls resume after a pause of %(seconds)g s"
+    WATCHER_LATE = (
+        "watcher.late",
+        WARNING,
+        "polls are %(late).1f s late: each of %(count)d tasks is polled every %(seconds).0f s, not %(interval)g s",
+    )
+    """``concurrency``"""
+    WATCHER_ON_TIME = "watcher.on_time", INFO, "polls are on time again: every %(interval)g s"
+    WATCHER_FAILED = "watcher.failed", ERROR, "the watcher failed"
+    """With a traceback; every wait ends with this error."""
+    PLAIN_READS_MISSING = "plain_reads.missing", INFO, "this aiohttp lacks %(names)s, so that reads take more CPU"
+    """Once: they are sent by its session."""
+    TELEMETRY_FAILED = "telemetry.failed", WARNING, "telemetry raised %(error)s; only telemetry is lost"
+    """Once for each transport or meter provider."""
+    CASSETTE_WRITE_FAILED = "cassette.write_failed", WARNING, "the recording at %(path)s is incomplete: %(error)s"
+    """It cannot be written any more; nothing of it is published."""
+    CASSETTE_NOT_PUBLISHED = "cassette.not_published", WARNING, "the recording is not published; it is in %(path)s"
+    CASSETTE_LIVE_CREATE = (
+        "cassette.live_create",
+        WARNING,
+        "a create is sent to the service; its order is in memory only, as %(path)s has replayed ones",
+    )
+    """By an appending transport: it is not on the cassette."""
+    CASSETTE_UNFINISHED = "cassette.unfinished", WARNING, "%(count)d requests have no outcome in %(path)s"
+    HOOK_FAILED = "hook.failed", ERROR, "%(hook)s failed with %(error)s"
+    """An ``on_receipt`` or ``on_update`` raised; with its traceback. ``order_id``, ``task_id``"""
+    HOOK_CANCELLED = "hook.cancelled", WARNING, "%(hook)s was cancelled"
+    """Or it took too long. ``order_id``, ``task_id``, ``count``, ``seconds``"""
+    HOOK_BEHIND = "hook.behind", WARNING, "%(hook)s: %(count)d calls are running, the maximum; later changes wait"
+    """Once."""
+
+    def log(
+        self,
+        logger: logging.Logger,
+        *,
+        level: int | None = None,
+        details: str = "",
+        exc_info: BaseException | None = None,
+        **fields: object,
+    ) -> None:
+        """Notify the listeners; log the message, with ``details`` at its end (formatted likewise), and the fields.
+
+        These are set on the finished record: as ``extra`` they would raise KeyError, and lose the record, if the record
+        factory has set an attribute of the same name.
+        """
+        for listener in listeners:
+            with UserCode(is_awaited=False):
+                listener(self, fields)
+        level = self.usual_level if level is None else level
+        with UserCode(is_awaited=False):
+            if not logger.isEnabledFor(level):
+                return
+            file, line, function, _ = logger.findCaller(stacklevel=2)
+            args = (fields,) if fields else ()
+            raised = None if exc_info is None else (type(exc_info), exc_info, exc_info.__traceback__)
+            facts = (logger.name, level, file, line, self.message + details, args, raised, function)
+            with UserCode(is_awaited=False) as factory:
+                record = logger.makeRecord(*facts)
+            if factory.error is not None:  # it may need a context that the SDK's own workers do not have
+                record = logging.LogRecord(*facts)
+            vars(record).update(fields, event_name=str(self))
+            logger.handle(record)
 
 
 #: The outcomes of attempts at a create.
@@ -148,50 +213,10 @@ current_waits: ContextVar[Callable[[], Iterable[int]]] = ContextVar("current_wai
 # A handler on a closed stream is enough.
 
 
-def report(logger: logging.Logger, level: int, event: Event, message: str, /, **fields: object) -> None:
-    """Log ``message``, formatted with the fields by their names, as a record that has them as attributes."""
-    _notify(event, fields)
-    with UserCode(is_awaited=False):
-        if logger.isEnabledFor(level):
-            _log(logger, level, event, message, fields)
-
-
-def report_failure(
-    logger: logging.Logger, event: Event, message: str, error: BaseException, /, **fields: object
-) -> None:
-    """Like :func:`report`, as an ERROR with the traceback of ``error``."""
-    _notify(event, fields)
-    with UserCode(is_awaited=False):
-        if logger.isEnabledFor(logging.ERROR):
-            _log(logger, logging.ERROR, event, message, fields, error)
-
-
-def _log(
-    logger: logging.Logger,
-    level: int,
-    event: Event,
-    message: str,
-    fields: Mapping[str, object],
-    error: BaseException | None = None,
-) -> None:
-    """The fields are set on the finished record: as ``extra`` they would raise KeyError, and lose the record, if the
-    record factory has set an attribute of the same name."""
-    file, line, function, _ = logger.findCaller(stacklevel=3)
-    args = (fields,) if fields else ()
-    raised = None if error is None else (type(error), error, error.__traceback__)
-    facts = (logger.name, level, file, line, message, args, raised, function)
-    with UserCode(is_awaited=False) as factory:
-        record = logger.makeRecord(*facts)
-    if factory.error is not None:  # it may need a context that the SDK's own workers do not have
-        record = logging.LogRecord(*facts)
-    vars(record).update(fields, event_name=str(event))
-    logger.handle(record)
-
-
 @contextmanager
-def contain_hook(logger: logging.Logger, hook: str, /, **fields: object) -> Iterator[None]:
+def contain_hook(logger: logging.Logger, hook: str, /, **fields: Any) -> Iterator[None]:
     """Log what a caller's ``hook`` raises in this block, unless it must propagate."""
-    subject = "".join(f" {name.removesuffix('_id')} %({name})s" for name in fields)
+    subject = "".join(f", {name.removesuffix('_id')} %({name})s" for name in fields)
     caller = current_task()
     try:
         yield
@@ -199,18 +224,10 @@ def contain_hook(logger: logging.Logger, hook: str, /, **fields: object) -> Iter
         if must_propagate(error, caller):
             raise
         if isinstance(error, asyncio.CancelledError):
-            message = f"%(hook)s was cancelled:{subject}"
-            report(logger, logging.WARNING, Event.HOOK_CANCELLED, message, hook=hook, **fields)
+            Event.HOOK_CANCELLED.log(logger, details=subject, hook=hook, **fields)
             return
-        message = f"%(hook)s failed with %(error)s:{subject}"
         name = type(error).__name__
-        report_failure(logger, Event.HOOK_FAILED, message, error, hook=hook, error=name, **fields)
-
-
-def _notify(event: Event, fields: Mapping[str, object]) -> None:
-    for listener in listeners:
-        with UserCode(is_awaited=False):
-            listener(event, fields)
+        Event.HOOK_FAILED.log(logger, details=subject, exc_info=error, hook=hook, error=name, **fields)
 
 
 def contained(on_progress: Callable[P, object] | None) -> Callable[P, None]:
@@ -239,5 +256,40 @@ def refuse_async(on_progress: Callable[..., object] | None) -> None:
     """Raise TypeError for an async function: nothing would await its calls."""
     called = getattr(on_progress, "__call__", None)  # noqa: B004 - that of an object may be async
     if inspect.iscoroutinefunction(on_progress) or inspect.iscoroutinefunction(called):
-        message = "on_progress must not be async: its calls are not awaited"
-        raise TypeError(message)
+        raise TypeError("on_progress must not be async: its calls are not awaited")
+
+
+class EnvironmentHandler(logging.StreamHandler[TextIO]):
+    """Writes the records that no handler of the program receives, whenever that was configured."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not self._is_handled(record):
+            self.stream = sys.stderr  # as it is now: tests and terminals replace it
+            super().emit(record)
+
+    def _is_handled(self, record: logging.LogRecord) -> bool:
+        logger: logging.Logger | None = logging.getLogger(record.name)
+        while logger is not None:
+            if any(not isinstance(one, EnvironmentHandler | logging.NullHandler) for one in logger.handlers):
+                return True
+            logger = logger.parent if logger.propagate else None
+        return False
+
+
+def follow_environment() -> None:
+    """Set the level of the SDK's loggers to that of VIDGEN_LOG, and show their records, if it is set. A value that is
+    no level is warned about."""
+    value = os.environ.get("VIDGEN_LOG", "").strip()
+    if not value:
+        return
+    level = {"info": INFO, "debug": DEBUG}.get(value.lower())
+    if level is None:
+        message = f"VIDGEN_LOG must be info or debug: {value[:40]!r} is ignored"
+        warnings.warn(message, UserWarning, stacklevel=3)
+        return
+    logger = logging.getLogger("vidgen_async")
+    logger.setLevel(level)
+    if not any(isinstance(handler, EnvironmentHandler) for handler in logger.handlers):
+        handler = EnvironmentHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        logger.addHandler(handler)

@@ -349,7 +349,7 @@ async def test_a_response_that_is_read_after_publishing_is_not_recorded_which_is
     late = await transport.send(ask("/late"))
     transport.publish()
     before = path.read_bytes()
-    assert "1 requests had no outcome" in caplog.text
+    assert "1 requests have no outcome" in caplog.text
     caplog.clear()
 
     assert await late.read() == b'{"answer": 2}'

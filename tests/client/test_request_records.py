@@ -9,10 +9,9 @@ from yarl import URL
 
 from tests.client.test_key_functions import use_everything
 from vidgen_async import Client, RejectedError, ServiceError, UncertainCreateError
-from vidgen_async.client.environment_log import EnvironmentHandler
 from vidgen_async.clock import LoopClock
 from vidgen_async.errors import JournalError, ResponseTimeoutError
-from vidgen_async.events import Event
+from vidgen_async.events import EnvironmentHandler, Event
 from vidgen_async.sandbox import Fault
 from vidgen_async.service import request_records
 from vidgen_async.service.request_records import connect_recorded

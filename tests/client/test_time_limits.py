@@ -258,7 +258,7 @@ async def test_the_grace_of_closing_is_named(caplog: pytest.LogCaptureFixture) -
         await client.aclose(grace=0.02)
     with pytest.raises(VidgenError):
         await creating
-    assert "closed after 0.02 s (grace) with 1 orders unanswered" in caplog.text
+    assert "closed after 0.02 s (grace), 1 orders unanswered" in caplog.text
 
 
 @contextmanager

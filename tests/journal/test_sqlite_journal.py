@@ -135,9 +135,7 @@ async def test_a_file_that_all_users_can_read_is_reported_and_not_changed(journa
         await journal.intend(order_of())
         await journal.intend(order_of("another"))
     assert path.stat().st_mode & 0o777 == 0o644
-    assert [record.message for record in caplog.records] == [
-        f"journal {path}: all users of this machine can access it (mode 644)"
-    ]
+    assert [record.message for record in caplog.records] == [f"journal {path}: everyone has access (mode 644)"]
 
 
 async def test_a_relative_path_is_the_same_file_after_a_change_of_directory(tmp_path, monkeypatch, open_file):

@@ -105,8 +105,8 @@ async def test_outcomes_of_creates_are_counted_at_any_log_level(numbers):
 async def test_a_create_that_is_settled_late_is_not_counted_again(make_client, numbers):
     late = {"order_id": "o", "outcome": "accepted", "task_id": "t"}
     with observe(make_client(), numbers.provider):
-        events.report(LOGGER, logging.INFO, events.Event.ORDER_ACCEPTED, "", **late)
-        events.report(LOGGER, logging.INFO, events.Event.ORDER_WRITTEN_LATE, "", **late)
+        events.Event.ORDER_ACCEPTED.log(LOGGER, **late)
+        events.Event.ORDER_WRITTEN_LATE.log(LOGGER, **late)
         assert numbers.values("vidgen.creates", "vidgen.outcome") == {("accepted",): 1}
 
 
@@ -249,7 +249,7 @@ async def test_a_closed_client_reports_nothing(make_client, numbers):
     client = make_client()
     with observe(client, numbers.provider):
         await client.aclose()
-        events.report(LOGGER, logging.INFO, events.Event.ORDER_ACCEPTED, "", outcome="accepted")
+        events.Event.ORDER_ACCEPTED.log(LOGGER, outcome="accepted")
         assert list(numbers.found()) == []
 
 

@@ -124,7 +124,7 @@ async def test_a_wait_for_the_submission_limit_is_an_event_of_the_order(observed
 async def test_what_is_found_of_another_order_is_not_added_to_the_order(observed, exporter):
     async def find_another(receipt):
         fields = {"order_id": "another", "outcome": "uncertain"}
-        events.report(logging.getLogger("vidgen_async.test"), logging.DEBUG, events.Event.ORDER_UNCERTAIN, "", **fields)
+        events.Event.ORDER_UNCERTAIN.log(logging.getLogger("vidgen_async.test"), level=logging.DEBUG, **fields)
 
     await observed(accepted).videos.create(**VIDEO, order_id="order-1", on_receipt=find_another)
     await asyncio.sleep(0)

@@ -7,7 +7,7 @@ import pytest
 from attrs import field, frozen
 
 from vidgen_async.errors import NotFoundError, RateLimitError
-from vidgen_async.watcher.polling import Polling
+from vidgen_async.watcher.listeners import Polling
 
 from .conftest import FakeService, busiest_second, settle
 

@@ -10,7 +10,7 @@ import pytest
 from vidgen_async.errors import NotFoundError, WaitTimeoutError
 from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher import Outcome, listeners
-from vidgen_async.watcher.polling import Polling
+from vidgen_async.watcher.listeners import Polling
 
 from .conftest import settle
 

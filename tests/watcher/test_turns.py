@@ -13,8 +13,7 @@ from vidgen_async.clock import LoopClock, VirtualClock, all_in_turns, in_turns
 from vidgen_async.errors import ClientStateError, WaitTimeoutError
 from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher import Watcher
-from vidgen_async.watcher.listeners import AT_ONCE, EXPIRE_AT_ONCE
-from vidgen_async.watcher.polling import Polling
+from vidgen_async.watcher.listeners import AT_ONCE, EXPIRE_AT_ONCE, Polling
 from vidgen_async.watcher.schedule import Agenda
 
 MANY = 8 * AT_ONCE

@@ -52,8 +52,8 @@ async def test_the_event_of_a_failed_poll_has_the_error_and_its_kind(watcher, se
     await watcher.wait("t")
 
     assert records_of(caplog, "poll.failed") == [
-        ("INFO", {"task_id": "t", "error": "ConnectionLostError", "fault": "transient"}),
-        ("INFO", {"task_id": "t", "error": "ServiceUnavailableError", "fault": "transient"}),
+        ("INFO", {"task_id": "t", "error": "ConnectionLostError", "fault": "transient", "request_id": None}),
+        ("INFO", {"task_id": "t", "error": "ServiceUnavailableError", "fault": "transient", "request_id": None}),
     ]
 
 
@@ -92,7 +92,9 @@ async def test_a_429_without_retry_after_is_logged_as_no_pause(watcher, service,
     await watcher.wait("t")
 
     assert records_of(caplog, "watcher.paused") == records_of(caplog, "watcher.resumed") == []
-    assert records_of(caplog, "poll.failed") == [("INFO", {"task_id": "t", "error": "RateLimitError", "fault": "busy"})]
+    assert records_of(caplog, "poll.failed") == [
+        ("INFO", {"task_id": "t", "error": "RateLimitError", "fault": "busy", "request_id": None})
+    ]
 
 
 async def test_falling_behind_and_recovering_are_logged_once_each_with_the_numbers(

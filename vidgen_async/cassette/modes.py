@@ -15,7 +15,7 @@ from vidgen_async.cassette.secret_scan import load_if_there
 from vidgen_async.cassette.settings import Cassette, Mode, ModeName, as_cassette
 from vidgen_async.clock import Clock
 from vidgen_async.errors import CassetteExhaustedError, CassetteMissError, CassetteNotFoundError
-from vidgen_async.events import Event, report
+from vidgen_async.events import Event
 from vidgen_async.transports.base import Connection, Response, Transport
 from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.types.http import Request
@@ -87,8 +87,7 @@ class AppendingTransport(RecordingTransport):
 
     def _warn_of_create(self, request: Request) -> None:
         if self._recorded is not None and self.is_replay and request.op == _CREATE:
-            message = "a create is sent to the service; its order is in memory only, as %(path)s has replayed ones"
-            report(logger, logging.WARNING, Event.CASSETTE_LIVE_CREATE, message, path=self.cassette.path)
+            Event.CASSETTE_LIVE_CREATE.log(logger, path=self.cassette.path)
 
     async def aclose(self) -> None:
         if self._recorded is not None:

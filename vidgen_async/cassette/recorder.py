@@ -17,7 +17,7 @@ from vidgen_async.cassette.secret_scan import drop_secret_bytes, map_line, publi
 from vidgen_async.cassette.settings import Cassette
 from vidgen_async.clock import Clock, hold_of, run_in_thread
 from vidgen_async.errors import CassetteError
-from vidgen_async.events import Event, report
+from vidgen_async.events import Event
 from vidgen_async.types.http import Headers, Request
 
 logger = logging.getLogger(__name__)
@@ -174,8 +174,7 @@ class Recorder:
         """The recording is incomplete: nothing can be published any more."""
         if self._broken is None and not self._is_over:
             self._broken = error
-            message = "the recording at %(path)s is incomplete: %(error)s"
-            report(logger, logging.WARNING, Event.CASSETTE_WRITE_FAILED, message, path=self.part.path, error=error)
+            Event.CASSETTE_WRITE_FAILED.log(logger, path=self.part.path, error=error)
 
     def publish(self) -> Path:
         """Replace the cassette by the finished interactions. CassetteError: the old cassette is unchanged."""
@@ -193,9 +192,7 @@ class Recorder:
             )
         publish(recovered.document, self.cassette.path, self.redactor)
         if recovered.unfinished:
-            message = "%(count)d requests had no outcome when %(path)s was published"
-            fields = {"count": len(recovered.unfinished), "path": self.cassette.path}
-            report(logger, logging.WARNING, Event.CASSETTE_UNFINISHED, message, **fields)
+            Event.CASSETTE_UNFINISHED.log(logger, count=len(recovered.unfinished), path=self.cassette.path)
         self._is_over = True
         self.part.discard()
         return self.cassette.path

@@ -20,7 +20,7 @@ from vidgen_async.cassette.recorder import Recorder
 from vidgen_async.cassette.settings import Cassette, as_cassette
 from vidgen_async.clock import LoopClock, hold_of
 from vidgen_async.errors import BodyError, ConnectionLostError, TransportClosedError, TransportError
-from vidgen_async.events import Event, report
+from vidgen_async.events import Event
 from vidgen_async.transports.base import (
     Connection,
     ObservedResponse,
@@ -159,8 +159,7 @@ class RecordingTransport(WrappingTransport):
         self._is_over = True
         if self._recorder.is_begun:
             self._recorder.close()
-            message = "the recording was not published; its finished interactions are in %(path)s"
-            report(logger, logging.WARNING, Event.CASSETTE_NOT_PUBLISHED, message, path=self.part)
+            Event.CASSETTE_NOT_PUBLISHED.log(logger, path=self.part)
 
     async def aclose(self) -> None:
         """Close the inner transport, then publish the recording (see above). May be called twice."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NoReturn, Self
 
 from yarl import URL
 
-from vidgen_async.client.environment_log import follow_environment
 from vidgen_async.client.resources import AccountInfo, Files, Models
 from vidgen_async.client.settings import (
     check_arguments,
@@ -31,6 +30,7 @@ from vidgen_async.client.videos import Videos
 from vidgen_async.client.views import Lifetime, Options, View
 from vidgen_async.clock import Clock, LoopClock
 from vidgen_async.errors import ConfigurationError
+from vidgen_async.events import follow_environment
 from vidgen_async.journal import Journal, MemoryJournal, journal_from
 from vidgen_async.orders import KEY_LIFETIME, Orders, Shared
 from vidgen_async.transports.base import Transport, checked_transport
@@ -144,8 +144,7 @@ class Client:
         )
         program = checked_app_info(app_info)
         if transport is not None and proxy is not None:
-            message = "proxy is a setting of the transport: give it to the DirectTransport"
-            raise ConfigurationError(message)
+            raise ConfigurationError("proxy is a setting of the transport: give it to the DirectTransport")
         transport = checked_transport(
             transport or make_transport(base, proxy=proxy, trust_env=trust_env, max_connections=max_connections)
         )
@@ -225,11 +224,10 @@ class Client:
         """
         old = self._view.options
         if api_key is not None and account is None:
-            message = (
+            raise ConfigurationError(
                 "with_options(api_key=…) needs account=, your own name for the account of that key: two customers may "
                 f"use the same order id. For another key of the same account pass account={old.account!r}"
             )
-            raise ConfigurationError(message)
         keys = old.api_key if api_key is None else checked_keys(api_key)
         if keys == old.api_key:
             keys = old.api_key  # which has the key already if it is a function
@@ -256,8 +254,7 @@ class Client:
         return f"Client(base_url={None if self._base_url is None else str(self._base_url)!r})"
 
     def __reduce__(self) -> NoReturn:
-        message = "a Client cannot be pickled: it holds an event loop's connections; make one in each process"
-        raise TypeError(message)
+        raise TypeError("a Client cannot be pickled: it holds an event loop's connections; make one in each process")
 
     @property
     def watcher(self) -> Watcher:
@@ -277,8 +274,7 @@ class Client:
     if not TYPE_CHECKING:  # which reports it already
 
         def __enter__(self) -> NoReturn:
-            message = 'a Client is opened and closed by the event loop: write "async with" instead of "with"'
-            raise TypeError(message)
+            raise TypeError('a Client is opened and closed by the event loop: write "async with" instead of "with"')
 
         def __exit__(self, *_: object) -> None:
             raise NotImplementedError  # a block that was not entered has no end
@@ -339,11 +335,10 @@ def _journal(given: Journal | str | None, transport: Transport, base_url: URL) -
         return MemoryJournal()
     journal = journal_from(named) if isinstance(named, str) else named
     if transport.is_replay and journal.durable:
-        message = (
+        raise ConfigurationError(
             "a replay must not write into a durable journal: its orders were never sent, and would count as sent; "
             "give no journal (and no VIDGEN_JOURNAL if creates may also be sent), or a MemoryJournal"
         )
-        raise ConfigurationError(message)
     if given is None and journal.durable and _is_sandbox_here(base_url):
         warnings.warn(
             "this client belongs to a sandbox of this process, and VIDGEN_JOURNAL is set: its orders are stored in the "
@@ -362,15 +357,13 @@ def _is_sandbox_here(base_url: URL) -> bool:
 
 def _checked_lifetime(seconds: float) -> float:
     if not isinstance(seconds, int | float) or not seconds >= 0:
-        message = f"key_lifetime must be a number of seconds, 0 or more: {seconds!r:.80}"
-        raise ConfigurationError(message)
+        raise ConfigurationError(f"key_lifetime must be a number of seconds, 0 or more: {seconds!r:.80}")
     return seconds
 
 
 def _checked_interval(seconds: float, base_url: URL) -> float:
     if not is_finite(seconds) or seconds <= 0:
-        message = f"poll_interval must be a number of seconds above 0: {seconds!r}"
-        raise ConfigurationError(message)
+        raise ConfigurationError(f"poll_interval must be a number of seconds above 0: {seconds!r}")
     if seconds < RECOMMENDED_INTERVAL and not is_on_this_machine(base_url):
         warnings.warn(
             f"poll_interval is {seconds:g} s; the service recommends {RECOMMENDED_INTERVAL:g} s",

@@ -82,22 +82,19 @@ def checked_key(given: str | None) -> str:
         source = "VIDGEN_API_KEY"
         given = os.environ.get(source)
     if given is None:
-        message = "no API key: set VIDGEN_API_KEY, or pass Client(api_key=…)"
-        raise ConfigurationError(message)
+        raise ConfigurationError("no API key: set VIDGEN_API_KEY, or pass Client(api_key=…)")
     return _checked_key(given, source)
 
 
 def _checked_key(given: object, source: str) -> str:
     if not isinstance(given, str):
-        message = f"{source} must be a string, not {type(given).__name__}"
-        raise ConfigurationError(message)
+        raise ConfigurationError(f"{source} must be a string, not {type(given).__name__}")
     key = given.strip()
     if key[:7].lower() == "bearer ":
         key = key[7:].strip()
     problem = _problem_of_key(key)
     if problem:
-        message = f"{source} {problem} (it has {len(given)} characters; a key is never shown)"
-        raise ConfigurationError(message)
+        raise ConfigurationError(f"{source} {problem} (it has {len(given)} characters; a key is never shown)")
     return key
 
 
@@ -136,8 +133,7 @@ def checked_base_url(given: str | URL | None) -> URL:
     problem = "is not a URL: its host or its port cannot be read" if url is None else _problem_of(url, text)
     if url is None or problem:
         # It may be the key, or hold a password: it is not shown, and there is no cause that would show it.
-        message = f"{source} {problem} (it has {len(text)} characters); write https://HOST{PREFIX}"
-        raise ConfigurationError(message)
+        raise ConfigurationError(f"{source} {problem} (it has {len(text)} characters); write https://HOST{PREFIX}")
     if url.scheme == "http" and not is_on_this_machine(url):
         warnings.warn(
             f"{source} {hide_secrets(text)!r} is http://: the API key is sent unencrypted to another machine",
@@ -157,8 +153,7 @@ def checked_base_url(given: str | URL | None) -> URL:
 def checked_name(setting: str, given: object) -> str:
     """A name that orders are kept under: at most 200 printable characters, and not blank."""
     if not isinstance(given, str):
-        message = f"{setting} must be a string, not {type(given).__name__}"
-        raise ConfigurationError(message)
+        raise ConfigurationError(f"{setting} must be a string, not {type(given).__name__}")
     if not given.strip() or not given.isprintable() or len(given) > LONGEST_NAME:
         message = f"{setting} must be 1 to {LONGEST_NAME} printable characters, and not blank (it has {len(given)})"
         raise ConfigurationError(message)
@@ -168,8 +163,7 @@ def checked_name(setting: str, given: object) -> str:
 def checked_headers(given: Mapping[str, str] | None, setting: str) -> Headers:
     """Headers that are sent to the service with every request. No message shows a value."""
     if given is not None and not isinstance(given, Mapping):
-        message = f"{setting} must be a mapping of names to values, not {type(given).__name__}"
-        raise ConfigurationError(message)
+        raise ConfigurationError(f"{setting} must be a mapping of names to values, not {type(given).__name__}")
     names: set[str] = set()
     items = list(() if given is None else given.items())  # once: a mapping may answer differently when it is read again
     for name, value in items:
@@ -177,8 +171,7 @@ def checked_headers(given: Mapping[str, str] | None, setting: str) -> Headers:
         if problem is None and name.lower() in names:
             problem = "is given twice: names are compared without case"
         if problem:
-            message = f"{setting}: the header {name!r:.80} {problem}"
-            raise ConfigurationError(message)
+            raise ConfigurationError(f"{setting}: the header {name!r:.80} {problem}")
         names.add(name.lower())
     return make_headers(items)
 
@@ -242,15 +235,13 @@ def check_arguments(*, pacing: object, clock: object, journal: object, on_update
         ("trust_env", trust_env, isinstance(trust_env, bool), "True or False"),
     ):
         if given is not None and (not is_valid or isinstance(given, type)):
-            message = f"{setting} must be {example}, not {type(given).__name__}"
-            raise ConfigurationError(message)
+            raise ConfigurationError(f"{setting} must be {example}, not {type(given).__name__}")
 
 
 def checked_retry_for(setting: str, given: object) -> float:
     """Seconds for which reads are retried: finite, and 0 or more."""
     if not is_finite(given) or given < 0:
-        message = f"{setting} must be a finite number of seconds, 0 or more: {given!r:.80}"
-        raise ConfigurationError(message)
+        raise ConfigurationError(f"{setting} must be a finite number of seconds, 0 or more: {given!r:.80}")
     return given
 
 
@@ -266,14 +257,12 @@ def checked_app_info(given: tuple[str, str] | None) -> str:
     parts = tuple(given) if isinstance(given, tuple | list) else ()
     is_pair = len(parts) == len(("name", "version"))
     if not is_pair or not all(isinstance(part, str) and _TOKEN.fullmatch(part) for part in parts):
-        message = (
+        raise ConfigurationError(
             'app_info must be a name and a version, ("shop", "2.1"), each of letters, digits and !#$%&\'*+-.^_`|~ '
             f"without spaces: {given!r:.100}"
         )
-        raise ConfigurationError(message)
     if any(len(part) > LONGEST_NAME for part in parts):
-        message = f"app_info: the name and the version have at most {LONGEST_NAME} characters each"
-        raise ConfigurationError(message)
+        raise ConfigurationError(f"app_info: the name and the version have at most {LONGEST_NAME} characters each")
     return " " + "/".join(parts)
 
 
@@ -294,8 +283,7 @@ def checked_states(given: Mapping[str, TerminalStatus] | None) -> Mapping[str, T
             message = f"terminal_states: {state!r} must be a state that the service's description does not name"
             raise ConfigurationError(message)
         if not isinstance(end, str) or end not in TERMINAL_STATES:
-            message = f'terminal_states: {state!r} must count as "completed" or "failed", not {end!r}'
-            raise ConfigurationError(message)
+            raise ConfigurationError(f'terminal_states: {state!r} must count as "completed" or "failed", not {end!r}')
     return MappingProxyType(states)
 
 

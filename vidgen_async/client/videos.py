@@ -323,7 +323,7 @@ class Videos:
             ids[task_id] = None
             if isinstance(task, Receipt):
                 order_ids[task_id] = task.order_id
-                accepted_at[task_id] = self._accepted(task)
+                accepted_at[task_id] = time_of(clock, task.accepted_at)
             if number % AT_ONCE == 0:
                 await clock.sleep(0)
         outcomes = self._watcher.as_completed(
@@ -444,8 +444,7 @@ class Videos:
 
         self._view.check_usable()
         if concurrency < 1:
-            message = f"concurrency must be at least 1: {concurrency}"
-            raise ValueError(message)
+            raise ValueError(f"concurrency must be at least 1: {concurrency}")
         if not callable(to):
             await self.check_target(Path(to, "video.mp4"))
         saver = Saver(self.get, partial(self.download, overwrite=overwrite), to)
@@ -627,11 +626,8 @@ class Videos:
         return make_request(request, fields, self._view.endpoints.absolute_asset)
 
     def _accepted_at(self, task: TaskLike) -> float | None:
-        return self._accepted(task) if isinstance(task, Receipt) else None
-
-    def _accepted(self, receipt: Receipt) -> float:
         """When the task was accepted, on the monotonic clock."""
-        return time_of(self._view.clock, receipt.accepted_at)
+        return time_of(self._view.clock, task.accepted_at) if isinstance(task, Receipt) else None
 
 
 async def _with_order_ids(

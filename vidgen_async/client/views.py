@@ -20,7 +20,7 @@ from vidgen_async.service.retries import Reads
 from vidgen_async.types.budgets import Budget
 from vidgen_async.types.http import Headers, Timeouts
 from vidgen_async.types.resources import TerminalStatus, VideoTask
-from vidgen_async.watcher.polling import Polling
+from vidgen_async.watcher.listeners import Polling
 
 #: How to use a client in code without an event loop.
 _ADVICE = "use vidgen_async.blocking.ClientThread (docs/how-to/without-an-event-loop.md)"
@@ -40,8 +40,7 @@ class Lifetime:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            message = f"there is no running event loop here; {_ADVICE}"
-            raise ClientStateError(message) from None
+            raise ClientStateError(f"there is no running event loop here; {_ADVICE}") from None
         if self.is_closed:
             problem = "the client is closed; make a new one (or keep it open longer)"
         elif os.getpid() != self._process:

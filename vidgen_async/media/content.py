@@ -12,7 +12,7 @@ from attrs import define, evolve, field, frozen
 from yarl import URL
 
 from vidgen_async.errors import DownloadError, LinkExpiredError, NotVideoError, ServiceError, TransportError
-from vidgen_async.events import Event, report
+from vidgen_async.events import Event
 from vidgen_async.media import mp4
 from vidgen_async.media.image_types import image_type
 from vidgen_async.redaction.messages import excerpt
@@ -119,8 +119,7 @@ class Content:
         if isinstance(second, ContentResponse):
             return second
         self._has_failed_link = True
-        message = "task %(task_id)r: the content endpoint failed, and so did the task's video_url: %(error)s"
-        report(logger, logging.WARNING, Event.DOWNLOAD_LINK_FAILED, message, task_id=self.task_id, error=second.error)
+        Event.DOWNLOAD_LINK_FAILED.log(logger, task_id=self.task_id, error=second.error)
         raise first.error from (self._refused_link(second) if second.is_refused_link else second.error)
 
     async def prefer_link(self) -> bool:

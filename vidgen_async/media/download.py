@@ -14,7 +14,7 @@ from attrs import define, field
 
 from vidgen_async.clock import Clock, hold_of, within
 from vidgen_async.errors import DownloadError, InvalidRequestError, ServiceError
-from vidgen_async.events import Event, report
+from vidgen_async.events import Event
 from vidgen_async.media.content import Content
 from vidgen_async.media.mp4 import MalformedMP4Error, read_structure
 from vidgen_async.media.partial_file import PartialFile
@@ -101,16 +101,15 @@ class Downloads:
     @contextmanager
     def _reporting(self, content: Content, transfer: Transfer) -> Iterator[None]:
         began = self._clock.now()
-        facts: dict[str, object] = {"task_id": content.task_id, "error": None}
+        error: str | None = None
         try:
             yield
-        except BaseException as error:
-            facts["error"] = type(error).__name__
+        except BaseException as failure:
+            error = type(failure).__name__
             raise
         finally:
-            facts |= {"size": transfer.received, "seconds": self._clock.now() - began}
-            message = "task %(task_id)s: the download ended after %(seconds).1f s and %(size)d bytes (error %(error)s)"
-            report(logger, logging.DEBUG, Event.DOWNLOAD_ENDED, message, **facts)
+            size, seconds = transfer.received, self._clock.now() - began
+            Event.DOWNLOAD_ENDED.log(logger, task_id=content.task_id, size=size, seconds=seconds, error=error)
 
     @asynccontextmanager
     async def stream(self, task: TaskLike, range: str | None) -> AsyncIterator["VideoStream"]:  # noqa: A002 - as below

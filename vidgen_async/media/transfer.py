@@ -18,7 +18,7 @@ from vidgen_async.errors import (
     TruncatedError,
     UnverifiedVideoError,
 )
-from vidgen_async.events import Event, report
+from vidgen_async.events import Event
 from vidgen_async.media import mp4
 from vidgen_async.media.content import Content, ContentResponse
 from vidgen_async.media.partial_file import PartialFile
@@ -109,9 +109,7 @@ class Transfer:
             delay = self._compute_delay(error, failures)
             if delay is None or self._clock.now() + delay > self._last_progress_at + self._retry_for:
                 self._give_up(error, "" if delay is None else f", for {self._retry_for:g} s without a new byte")
-            fields = {"task_id": self._content.task_id, "seconds": delay, "error": self.problem}
-            message = "resuming the download of task %(task_id)s in %(seconds).1f s (%(error)s)"
-            report(logger, logging.INFO, Event.DOWNLOAD_RETRIED, message, **fields)
+            Event.DOWNLOAD_RETRIED.log(logger, task_id=self._content.task_id, seconds=delay, error=self.problem)
             await self._clock.sleep(delay)
 
     def _compute_delay(self, error: TransportError | ServiceError | None, failures: int) -> float | None:

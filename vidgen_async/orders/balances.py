@@ -9,7 +9,7 @@ from datetime import datetime
 from attrs import evolve
 
 from vidgen_async.clock import Clock, within
-from vidgen_async.events import Event, report
+from vidgen_async.events import Event
 from vidgen_async.orders.settlement import Settlement
 from vidgen_async.types.orders import Balance, Evidence, OrderRef
 from vidgen_async.types.resources import Account
@@ -67,7 +67,5 @@ class Balances:
                 for ref, n, evidence in waiting:
                     await self._settlement.journal.settle(ref, n, evolve(evidence, balance_after=balance))
             if call.error is not None:
-                message = "the balance after %(count)d uncertain creates could not be recorded: %(error)s"
-                name = type(call.error).__name__
-                report(logger, logging.INFO, Event.BALANCE_READ_FAILED, message, count=len(waiting), error=name)
+                Event.BALANCE_READ_FAILED.log(logger, count=len(waiting), error=type(call.error).__name__)
         self._is_reading = False

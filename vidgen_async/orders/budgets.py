@@ -7,7 +7,7 @@ from datetime import datetime, tzinfo
 from attrs import Factory, frozen, mutable
 
 from vidgen_async.errors import BudgetExceededError
-from vidgen_async.events import Event, report
+from vidgen_async.events import Event
 from vidgen_async.journal.base import Journal, SpendingJournal
 from vidgen_async.orders.error_messages import facts
 from vidgen_async.service.endpoints import read_request
@@ -37,8 +37,7 @@ class Charges:
         if points is None or reserved is None or points <= reserved or self.excess:
             return
         self.excess = f"task {task_id!r} cost {points} points, and {reserved} were estimated"
-        message = "%(excess)s: no further order is sent by this client; correct the price of its budget"
-        report(logger, logging.ERROR, Event.BUDGET_UNDERESTIMATED, message, excess=self.excess)
+        Event.BUDGET_UNDERESTIMATED.log(logger, excess=self.excess)
 
 
 @frozen(eq=False)
@@ -100,7 +99,9 @@ class Budgets:
             elif budget.unknown is None:
                 message = f"order {ref.order_id!r} was not sent: it is unknown what it may cost: {problem}."
                 advice = "State the points of such creates with Budget(unknown=…), or correct the price."
-                raise BudgetExceededError(message, order_id=ref.order_id, limit=budget.points, advice=advice)
+                error = BudgetExceededError(message, order_id=ref.order_id, limit=budget.points, advice=advice)
+                error.may_retry = entry is None  # type: ignore[misc]  # the catalog may be fetched later
+                raise error
         return max(found, default=None)
 
     async def check(self, order: Order, reserved: int | None, now: datetime) -> None:

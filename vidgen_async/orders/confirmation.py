@@ -16,7 +16,7 @@ from attrs import frozen
 
 from vidgen_async.clock import Clock
 from vidgen_async.errors import CassetteError, NotFoundError
-from vidgen_async.events import Event, report
+from vidgen_async.events import Event
 from vidgen_async.journal.base import Journal
 from vidgen_async.orders.error_messages import CLOCKS_APART
 from vidgen_async.service.codec import is_json_object
@@ -67,14 +67,13 @@ class Confirmation:
             with UserCode() as call:  # whatever a journal raises: the create is not called off by it
                 order = await self.journal.confirm(order.ref, attempt.n, evidence)
             if call.error is not None:
-                message = "order %(order_id)r: its task %(task_id)s could not be written to the journal: %(error)s"
-                fields = {"order_id": order.order_id, "task_id": task.id, "error": type(call.error).__name__}
-                report(logger, logging.ERROR, Event.ORDER_WRITE_FAILED, message, **fields)
+                outcome, error = str(evidence.outcome), type(call.error).__name__
+                Event.ORDER_WRITE_FAILED.log(
+                    logger, order_id=order.order_id, outcome=outcome, task_id=task.id, error=error
+                )
                 break
             if order.receipt is not None:
-                message = "order %(order_id)r: the service confirmed task %(task_id)s as its task"
-                fields = {"order_id": order.order_id, "task_id": task.id}
-                report(logger, logging.INFO, Event.ORDER_CONFIRMED, message, **fields)
+                Event.ORDER_CONFIRMED.log(logger, order_id=order.order_id, task_id=task.id)
                 break
         return order
 

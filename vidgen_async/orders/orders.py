@@ -15,7 +15,7 @@ from typing import get_args
 
 from vidgen_async.clock import within
 from vidgen_async.errors import AuthenticationError, InvalidRequestError, JournalError, OrderStateError
-from vidgen_async.events import Event, report
+from vidgen_async.events import Event
 from vidgen_async.journal.base import SpendingJournal
 from vidgen_async.orders.budgets import Budgets, add_up
 from vidgen_async.orders.error_messages import (
@@ -121,8 +121,7 @@ class Orders:
         self._check_usable()
         if order_id is None:
             order_id = str(uuid.uuid4())
-            message = "order %(order_id)s: created a new order id, since none was given"
-            report(logger, logging.INFO, Event.ORDER_ID_CREATED, message, order_id=order_id)
+            Event.ORDER_ID_CREATED.log(logger, order_id=order_id)
         elif self._shared.has_unnamed_journal:
             self._shared.has_unnamed_journal = False
             warnings.warn(

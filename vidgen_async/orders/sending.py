@@ -38,7 +38,7 @@ from vidgen_async.errors import (
     ServiceError,
     TransportError,
 )
-from vidgen_async.events import Event, contain_hook, current_order, report
+from vidgen_async.events import Event, contain_hook, current_order
 from vidgen_async.journal.base import Journal, MustWait, OrderChanged, OverBudget
 from vidgen_async.orders.balances import Balances
 from vidgen_async.orders.budgets import Budgets, Charges, budget_exceeded
@@ -336,7 +336,7 @@ class Sender:
     async def _run(self, create: Create, work: Coroutine[Any, Any, Receipt]) -> None:
         """Carry out the order, give its callers the receipt, and call their hooks."""
         current_order.set(create.ref.order_id)
-        report(logger, logging.DEBUG, Event.ORDER_STARTED, "order %(order_id)r: started", order_id=create.ref.order_id)
+        Event.ORDER_STARTED.log(logger, order_id=create.ref.order_id)
         receipt = await work
         create.receipt.set_result(receipt)  # before the hooks: one of them may ask for this very order
         while create.hooks:
@@ -698,10 +698,9 @@ class Sender:
                     await within(self._clock, RECHECK_INTERVAL, slots.released.wait)
             else:
                 if round(turn.wait, 1) > 0:
-                    message = "order %(order_id)r waits %(seconds).1f s: %(reason)s"
                     level, reason = _WAITS[turn.is_paused]
-                    fields = {"order_id": ref.order_id, "seconds": turn.wait, "reason": reason}
-                    report(logger, level, Event.ORDER_PACED, message, **fields)
+                    order_id, seconds = ref.order_id, turn.wait
+                    Event.ORDER_PACED.log(logger, level=level, order_id=order_id, seconds=seconds, reason=reason)
                 await self._clock.sleep(turn.wait)
 
     def _release_slot(self, create: Create) -> None:
@@ -730,9 +729,7 @@ class Sender:
             await within(self._clock, grace, lambda: asyncio.wait(workers))
         except TimeoutError:
             if unanswered := sum(not worker.done() for worker in workers):
-                message = "closed after %(seconds)g s (grace) with %(count)d orders unanswered"
-                fields = {"count": unanswered, "seconds": grace}
-                report(logger, logging.WARNING, Event.ORDERS_UNANSWERED, message, **fields)
+                Event.ORDERS_UNANSWERED.log(logger, count=unanswered, seconds=grace)
             await self._read_unanswered()
         finally:
             self.settlement.stop_waiting()
@@ -746,9 +743,8 @@ class Sender:
             with UserCode() as call:
                 create.order = await self.settlement.read(create.ref) or create.order
             if call.error is not None:
-                message = "order %(order_id)r: the journal could not be read: %(error)s"
-                fields = {"order_id": create.ref.order_id, "error": self.settlement.describe(call.error)}
-                report(logger, logging.WARNING, Event.ORDER_READ_FAILED, message, **fields)
+                error = self.settlement.describe(call.error)
+                Event.ORDER_READ_FAILED.log(logger, order_id=create.ref.order_id, error=error)
 
 
 def _check_sendable(order: Order, resend: Resend | None) -> None:

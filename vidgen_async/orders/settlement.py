@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from vidgen_async.clock import Clock, backoff, within
 from vidgen_async.errors import JournalError, ReceiptNotStoredError, VidgenError
-from vidgen_async.events import Event, report
+from vidgen_async.events import Event
 from vidgen_async.journal.base import Journal
 from vidgen_async.orders.error_messages import facts
 from vidgen_async.orders.reports import report_found_uncertain
@@ -256,9 +256,8 @@ class Settlement:
             await self._settle_unsent(ref, n, evidence)
         else:
             await self.journal.settle(ref, n, evidence)
-            message = "order %(order_id)r: its outcome (%(outcome)s, task %(task_id)s) has now been written"
-            fields = {"order_id": ref.order_id, "outcome": str(evidence.outcome), "task_id": evidence.task_id}
-            report(logger, logging.WARNING, Event.ORDER_WRITTEN_LATE, message, **fields)
+            outcome = str(evidence.outcome)
+            Event.ORDER_WRITTEN_LATE.log(logger, order_id=ref.order_id, outcome=outcome, task_id=evidence.task_id)
             await self._report_other_owner(ref, evidence)
         if self.unwritten.get(key) is evidence:
             del self.unwritten[key]
@@ -277,9 +276,7 @@ class Settlement:
     def _report_results(self, error: BaseException) -> None:
         level = logging.INFO if self._has_warned and not self._is_closing.is_set() else logging.WARNING
         self._has_warned = True
-        message = "the results of %(count)d tasks could not be written to the journal: %(error)s"
-        fields = {"count": len(self._results), "error": self.describe(error)}
-        report(logger, level, Event.RESULTS_WRITE_FAILED, message, **fields)
+        Event.RESULTS_WRITE_FAILED.log(logger, level=level, count=len(self._results), error=self.describe(error))
 
     async def _report_other_owner(self, ref: OrderRef, evidence: Evidence) -> None:
         """Report a task that is the receipt of another order too: one of the two has no task of its own."""
@@ -289,16 +286,15 @@ class Settlement:
         with UserCode():  # the receipt is written, which is what counts
             owner = await self.journal.owner(ref, evidence.task_id)
         if owner is not None:
-            message = "order %(order_id)r: its task %(task_id)s also belongs to order %(other_order_id)r"
-            fields = {"order_id": ref.order_id, "task_id": evidence.task_id, "other_order_id": owner.order_id}
-            report(logger, logging.ERROR, Event.TASK_SHARED, message, **fields)
+            other_id = owner.order_id
+            Event.TASK_SHARED.log(logger, order_id=ref.order_id, task_id=evidence.task_id, other_order_id=other_id)
 
     def _report_unwritten(
         self, ref: OrderRef, evidence: Evidence, error: BaseException, level: int = logging.ERROR
     ) -> None:
-        message = "order %(order_id)r: its outcome (%(outcome)s, task %(task_id)s) could not be written: %(error)s"
-        fields = {"outcome": str(evidence.outcome), "task_id": evidence.task_id, "error": self.describe(error)}
-        report(logger, level, Event.ORDER_WRITE_FAILED, message, order_id=ref.order_id, **fields)
+        fields: dict[str, Any] = {"task_id": evidence.task_id, "error": self.describe(error)}
+        outcome = str(evidence.outcome)
+        Event.ORDER_WRITE_FAILED.log(logger, level=level, order_id=ref.order_id, outcome=outcome, **fields)
 
     def _not_stored_error(self, task_id: str, error: BaseException, **order: Any) -> ReceiptNotStoredError:
         failure = ReceiptNotStoredError(

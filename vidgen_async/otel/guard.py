@@ -3,7 +3,7 @@
 import logging
 from types import TracebackType
 
-from vidgen_async.events import Event, report
+from vidgen_async.events import Event
 from vidgen_async.user_code import current_task, must_propagate
 
 logger = logging.getLogger(__name__)
@@ -25,6 +25,5 @@ class Guard:
             return False
         if not self._has_logged:
             self._has_logged = True
-            message = "telemetry raised %(error)s; requests continue without it, and this is logged once"
-            report(logger, logging.WARNING, Event.TELEMETRY_FAILED, message, error=type(error).__name__)
+            Event.TELEMETRY_FAILED.log(logger, error=type(error).__name__)
         return True

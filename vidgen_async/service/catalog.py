@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 
 from vidgen_async.clock import Clock, within
 from vidgen_async.errors import AuthenticationError, ResponseTimeoutError, ServiceError, TransportError, VidgenError
-from vidgen_async.events import Event, report
+from vidgen_async.events import Event
 from vidgen_async.redaction.messages import excerpt
 from vidgen_async.service.codec import read_catalog
 from vidgen_async.service.endpoints import Endpoints, refusal
@@ -110,12 +110,11 @@ class LiveCatalog:
         if found and (newer := await self._newer_than(asked_at)) is not None:
             catalog, found = newer, problems_in_catalog(request, newer)
         if catalog is None:
-            message = "could not fetch the catalog; skipping validation of model %(model)s against it: %(error)s"
-            fields = {"model": excerpt(request.model, limit=80), "error": self._failure}
             is_key_refused = isinstance(self._failure, AuthenticationError)  # which ends the create
             level = logging.DEBUG if is_key_refused or self._is_failure_reported else logging.WARNING
             self._is_failure_reported |= not is_key_refused
-            report(logger, level, Event.CATALOG_FETCH_FAILED, message, **fields)
+            model = excerpt(request.model, limit=80)
+            Event.CATALOG_FETCH_FAILED.log(logger, level=level, model=model, error=self._failure)
             return RequestCheck(problems=tuple(problems), catalog_error=self._failure)
         wrong = {field_of(problem) for problem in problems}
         problems += [problem for problem in found if field_of(problem) not in wrong]

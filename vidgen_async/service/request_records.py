@@ -8,7 +8,7 @@ from functools import partial
 from attrs import Factory, define, field
 
 from vidgen_async.clock import Clock
-from vidgen_async.events import Event, report
+from vidgen_async.events import Event
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import excerpt, hide_in_path
 from vidgen_async.service.api_keys import AUTHORIZATION
@@ -75,11 +75,9 @@ class RequestRecord:
         request_id = None if response is None else request_id_of(response.headers)
         ended = "%(error)s%(cause)s" if response is None else "%(status)d"
         error = "not sent" if failure is None else type(failure).__name__
-        report(
+        Event.REQUEST_ENDED.log(
             logger,
-            logging.DEBUG,
-            Event.REQUEST_ENDED,
-            f"%(method)s %(path)s: {ended} after %(milliseconds).1f ms (request %(request_id)s, attempt %(attempt)d)",
+            details=f": {ended} after %(milliseconds).1f ms (request %(request_id)s, attempt %(attempt)d)",
             op=self._request.op,
             method=self._request.method,
             path=_path(self._request, hidden),

@@ -13,7 +13,7 @@ from attrs import Factory, define, evolve, field
 
 from vidgen_async.clock import Clock, backoff
 from vidgen_async.errors import BodyError, ConnectionLostError, ServiceError, TransportClosedError, TransportError
-from vidgen_async.events import Event, report
+from vidgen_async.events import Event
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import showable
 from vidgen_async.service import request_records
@@ -149,9 +149,10 @@ class Reads:
                         error.args = (f"{what} {error.advice}".strip(),)
                     raise
                 level = logging.WARNING if attempts == 1 else logging.INFO
-                fields = {"error": error, "seconds": retry_for, "request_id": getattr(error, "request_id", None)}
-                message = "%(error)s; retrying for up to %(seconds)g s"
-                report(logger, level, Event.REQUEST_RETRIED, message, op=request.op, **fields)
+                op, request_id = request.op, getattr(error, "request_id", None)
+                Event.REQUEST_RETRIED.log(
+                    logger, level=level, op=op, error=error, seconds=retry_for, request_id=request_id
+                )
             await self._clock.sleep(pause)
 
 

@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from vidgen_async.transports.base import Response, Transport
     from vidgen_async.watcher import Watcher, WatcherStats
     from vidgen_async.watcher.hooks import OnUpdate
-    from vidgen_async.watcher.polling import Poll, Polling
+    from vidgen_async.watcher.listeners import Poll, Polling
 
 __all__ = [
     "CHECK_REFUND",
@@ -175,40 +175,30 @@ __all__ = [
     "make_headers",
 ]
 
-#: The modules of the names above that are imported lazily.
-_HOMES = {
-    "AccountInfo": "client.resources",
-    "AuthenticationSource": "errors",
-    **dict.fromkeys(
-        ("Batch", "BatchCheck", "BatchOutcome", "BatchRow", "BatchRows", "BatchState", "PointsBasis"), "batch"
-    ),
-    "Clock": "clock",
-    "Connection": "transports.base",
-    "FileProblem": "media.download",
-    "Files": "client.resources",
-    "ImagesToUpload": "orders.local_images",
-    "Journal": "journal.base",
-    "Models": "client.resources",
-    "OnReceipt": "orders",
-    "OnUpdate": "watcher.hooks",
-    "Orders": "orders",
-    "Poll": "watcher.polling",
-    "Polling": "watcher.polling",
-    "Response": "transports.base",
-    "RunningPage": "journal.base",
-    "Transport": "transports.base",
-    "VideoStream": "media.download",
-    "Videos": "client.videos",
-    "Watcher": "watcher",
-    "WatcherStats": "watcher",
+#: The names above that are imported lazily, by their modules.
+_LAZY = {
+    "batch": ("Batch", "BatchCheck", "BatchOutcome", "BatchRow", "BatchRows", "BatchState", "PointsBasis"),
+    "client.resources": ("AccountInfo", "Files", "Models"),
+    "client.videos": ("Videos",),
+    "clock": ("Clock",),
+    "errors": ("AuthenticationSource",),
+    "journal.base": ("Journal", "RunningPage"),
+    "media.download": ("FileProblem", "VideoStream"),
+    "orders": ("OnReceipt", "Orders"),
+    "orders.local_images": ("ImagesToUpload",),
+    "transports.base": ("Connection", "Response", "Transport"),
+    "watcher": ("Watcher", "WatcherStats"),
+    "watcher.hooks": ("OnUpdate",),
+    "watcher.listeners": ("Poll", "Polling"),
 }
 
 if not TYPE_CHECKING:  # otherwise type checkers would accept every attribute
 
     def __getattr__(name: str) -> Any:
-        if name not in _HOMES:
+        home = next((home for home, names in _LAZY.items() if name in names), None)
+        if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
-        found = getattr(importlib.import_module(f"vidgen_async.{_HOMES[name]}"), name)
+        found = getattr(importlib.import_module(f"vidgen_async.{home}"), name)
         globals()[name] = found
         return found
 

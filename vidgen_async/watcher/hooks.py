@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from vidgen_async.clock import Clock, within
-from vidgen_async.events import Event, contain_hook, report
+from vidgen_async.events import Event, contain_hook
 from vidgen_async.types.resources import VideoTask
 
 OnUpdate: TypeAlias = Callable[[VideoTask], Awaitable[None] | None]
@@ -44,8 +44,7 @@ class UpdateHooks:
         self._waiting[task.id] = task
         if is_full and task.id not in self._running and not self._was_full:
             self._was_full = True
-            message = "%(hook)s: %(count)d calls are running, the maximum; only the latest change of each task waits"
-            self._warn(Event.HOOK_BEHIND, message, count=self._limit)
+            Event.HOOK_BEHIND.log(self._logger, hook="on_update", count=self._limit)
 
     async def aclose(self, clock: Clock, grace: float | None) -> None:
         """Wait up to ``grace`` seconds for running and waiting calls (None: for ever); cancel the rest."""
@@ -56,9 +55,8 @@ class UpdateHooks:
         try:
             await within(clock, grace, lambda: self._drain(caller))
         except TimeoutError:
-            message = "%(hook)s: %(count)d calls were not over after %(seconds)g s (grace); cancelled"
-            count = len(self._running) + len(self._waiting)
-            self._warn(Event.HOOK_CANCELLED, message, count=count, seconds=grace)
+            details = ": %(count)d calls were not over after %(seconds)g s (grace)"
+            self._log_cancelled(details, len(self._running) + len(self._waiting), grace)
         finally:
             await self.cancel(clock, max(grace or 0.0, _LAST_GRACE))
 
@@ -75,8 +73,8 @@ class UpdateHooks:
         try:
             await within(clock, seconds, lambda: self._drain(caller))
         except TimeoutError:
-            message = "%(hook)s: %(count)d cancelled calls were not over after %(seconds)g s; abandoned"
-            self._warn(Event.HOOK_CANCELLED, message, count=len(self._running), seconds=seconds)
+            details = ": %(count)d cancelled calls were not over after %(seconds)g s; abandoned"
+            self._log_cancelled(details, len(self._running), seconds)
 
     async def _drain(self, caller: asyncio.Task[Any] | None) -> None:
         while calls := [call for call in self._running.values() if call is not caller]:
@@ -108,5 +106,5 @@ class UpdateHooks:
                 break
             self._call(self._waiting.pop(first))
 
-    def _warn(self, event: Event, message: str, **fields: object) -> None:
-        report(self._logger, logging.WARNING, event, message, hook="on_update", **fields)
+    def _log_cancelled(self, details: str, count: int, seconds: float | None) -> None:
+        Event.HOOK_CANCELLED.log(self._logger, details=details, hook="on_update", count=count, seconds=seconds)

@@ -1,13 +1,14 @@
-"""The listeners of watched tasks: one class each for ``wait``, ``watch`` and ``as_completed``."""
+"""The listeners of watched tasks: one class each for ``wait``, ``watch`` and ``as_completed``; and how their tasks are
+polled."""
 
 import asyncio
 import copy
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from attrs import Factory, define, evolve, field, frozen
 
@@ -16,7 +17,6 @@ from vidgen_async.redaction.messages import excerpt, showable
 from vidgen_async.types.resources import KNOWN_STATES, NO_REASON, TaskStatus, VideoTask, failure_text
 from vidgen_async.types.serialization import Serializable
 from vidgen_async.watcher.hooks import UpdateHooks
-from vidgen_async.watcher.polling import Polling
 from vidgen_async.watcher.schedule import Agenda
 
 #: The maximum length of a failure reason in a message.
@@ -32,12 +32,41 @@ AT_ONCE = 250
 #: The number of listeners that time out in one turn: each of them is a task that then runs, and raises.
 EXPIRE_AT_ONCE = 50
 
-#: The watcher's own way to poll.
-OWN = Polling()
-
 E = TypeVar("E", bound=Exception)
 
 _wait_numbers = count(1)
+
+
+class Poll(Protocol):
+    """One GET for a task id: returns the task and a mark of the response. If the response has the mark that is passed,
+    it returns None for the task. If the task is not needed and is not terminal, it may return its state instead.
+
+    Polls that are sent with the same API key and headers are equal, so that waits share them.
+    """
+
+    def __call__(
+        self, task_id: str, mark: int | None, *, is_task_needed: bool
+    ) -> Awaitable[tuple[VideoTask | str | None, int | None]]: ...
+
+
+@frozen
+class Polling:
+    """How a listener wants its tasks to be polled; None is the watcher's own way."""
+
+    poll: Poll | None = None
+    interval: float | None = None
+
+
+#: The watcher's own way to poll.
+OWN = Polling()
+
+#: A task id, and the poll of it, unless that is the watcher's own.
+TaskKey: TypeAlias = str | tuple[Poll, str]
+
+
+def key_of(task_id: str, poll: Poll | None) -> TaskKey:
+    """Return the key of a task. What one API key may see of it is separate from what another one may see."""
+    return task_id if poll is None else (poll, task_id)
 
 
 class LastState(NamedTuple):

@@ -10,7 +10,7 @@ from attrs import define, field
 
 from vidgen_async.clock import Clock, in_turns
 from vidgen_async.errors import ClientStateError
-from vidgen_async.events import Event, report, report_failure
+from vidgen_async.events import Event
 from vidgen_async.user_code import describe
 from vidgen_async.watcher.listeners import EXPIRE_AT_ONCE, Deadlines, Listener
 from vidgen_async.watcher.schedule import Schedule
@@ -169,16 +169,11 @@ class PollLoop:
         was_behind = schedule.is_behind
         row = schedule.take(now)
         if schedule.is_behind and not was_behind:
-            message = (
-                "polls are %(late).1f s late: each of %(count)d tasks is polled every %(seconds).0f s, not "
-                "%(interval)g s (at most %(concurrency)d at once)"
-            )
-            fields = {"late": schedule.lateness_last, "count": schedule.items, "seconds": schedule.interval_now}
-            limits = {"interval": schedule.interval, "concurrency": self._concurrency}
-            report(self._logger, logging.WARNING, Event.WATCHER_LATE, message, **fields, **limits)
+            fields: dict[str, Any] = {"interval": schedule.interval, "concurrency": self._concurrency}
+            fields |= {"late": schedule.lateness_last, "count": schedule.items, "seconds": schedule.interval_now}
+            Event.WATCHER_LATE.log(self._logger, **fields)
         elif was_behind and not schedule.is_behind:
-            message = "polls are on time again: every %(interval)g s"
-            report(self._logger, logging.INFO, Event.WATCHER_ON_TIME, message, interval=schedule.interval)
+            Event.WATCHER_ON_TIME.log(self._logger, interval=schedule.interval)
         return row
 
     def _ended(self, worker: asyncio.Task[None]) -> None:
@@ -198,7 +193,7 @@ class PollLoop:
         else:
             error = None
         if error is not None:
-            report_failure(self._logger, Event.WATCHER_FAILED, "the watcher failed", error)
+            Event.WATCHER_FAILED.log(self._logger, exc_info=error)
             self._on_failure(error if isinstance(error, Exception) else _stopped(f"raised {describe(error)}"))
         elif worker is self._scheduler and self._schedule.items:
             self._on_failure(_stopped())

@@ -9,15 +9,14 @@ from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, 
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from datetime import datetime
-from functools import partial
 from itertools import chain, count
-from typing import cast
+from typing import Any, cast
 
 from attrs import Factory, define
 
 from vidgen_async.clock import Clock, all_in_turns, time_of
 from vidgen_async.errors import ClientStateError, ConfigurationError, ServiceError, TransportError
-from vidgen_async.events import Event, current_waits, report
+from vidgen_async.events import Event, current_waits
 from vidgen_async.redaction.messages import is_plain_word
 from vidgen_async.service.status_rules import PollFailure
 from vidgen_async.types.limits import ONE_DAY
@@ -33,20 +32,22 @@ from vidgen_async.watcher.listeners import (
     Listener,
     OpenGatherer,
     Outcome,
+    Poll,
+    Polling,
+    TaskKey,
     Waiter,
     copy_error,
     failed_error,
+    key_of,
     timeout_error,
 )
 from vidgen_async.watcher.poll_loop import PollLoop
 from vidgen_async.watcher.poll_rules import CONFIRMED, GRACE, LONGEST_OUTAGE, ends_watch, fault_of, final_error
-from vidgen_async.watcher.polling import Poll, Polling, TaskKey, key_of
 from vidgen_async.watcher.schedule import LONGEST_PAUSE, Schedule, deadline
 from vidgen_async.watcher.stats import WatcherStats
 
 #: The number of ids that are collected in one turn of the event loop.
 _IDS_AT_ONCE = 4096
-_STATE = "task %(task_id)s: %(state)s"
 #: The number of tasks without listeners whose last poll is remembered for one interval.
 _MOST_LEFT = 1024
 #: Seconds for which calls of a wait's ``on_update`` are awaited at least when the wait has ended.
@@ -117,7 +118,6 @@ class Watcher:
         self._poll = poll
         self._clock = clock
         self._logger = logger or logging.getLogger("vidgen_async.watcher")
-        self._report = partial(report, self._logger)
         self._concurrency = concurrency
         self._hooks = self._make_hooks(on_update, Context())
         self._on_terminal = on_terminal
@@ -155,7 +155,7 @@ class Watcher:
         self._waiting = 0
         self._polls = 0
         self._is_origin_known = is_origin_known
-        self._find_accepted = find_accepted or _find_nothing
+        self._find_accepted = find_accepted
         self._has_polled = False
         """Whether a poll has succeeded."""
         self._errors: dict[str, int] = {}
@@ -381,8 +381,8 @@ class Watcher:
     def _reporting(self, listener: Listener) -> Iterator[None]:
         """Report the start and the end of the call that made the listener."""
         wait, ids = listener.wait_number, listener.ids
-        facts = {"wait": wait, "count": len(ids), "task_id": ids[0] if len(ids) == 1 else None}
-        self._report(logging.DEBUG, Event.WAIT_STARTED, "wait %(wait)d: started for %(count)d tasks", **facts)
+        task_id = ids[0] if len(ids) == 1 else None
+        Event.WAIT_STARTED.log(self._logger, wait=wait, count=len(ids), task_id=task_id)
         error: str | None = None
         try:
             yield
@@ -390,7 +390,7 @@ class Watcher:
             error = None if isinstance(failure, GeneratorExit) else type(failure).__name__
             raise
         finally:
-            self._report(logging.DEBUG, Event.WAIT_ENDED, "wait %(wait)d: ended (%(error)s)", wait=wait, error=error)
+            Event.WAIT_ENDED.log(self._logger, wait=wait, error=error)
 
     def _join(self, listener: Listener, first_poll_after: float) -> float | None:
         """Start the time limit of the listener, and return when it ends."""
@@ -604,8 +604,7 @@ class Watcher:
         self._polls += 1
         if self._paused_at is not None and (now := self._clock.now()) >= self._schedule.paused_until:
             seconds, self._paused_at = now - self._paused_at, None
-            message = "polls resume after a pause of %(seconds)g s"
-            self._report(logging.INFO, Event.WATCHER_RESUMED, message, seconds=seconds)
+            Event.WATCHER_RESUMED.log(self._logger, seconds=seconds)
         task_id, is_task_needed = self._task_ids[row], self._keeps(row)
         last = None if is_task_needed and row not in self._tasks else self._marks[row] or None
         current_waits.set(lambda: (listener.wait_number for listener in self._listeners(row)))
@@ -630,7 +629,7 @@ class Watcher:
     async def _look_up(self, row: int, poller: asyncio.Task[None]) -> None:
         """Look up when the task was accepted: for two minutes from then a 404 proves nothing."""
         with UserCode():  # a journal that fails knows nothing
-            moment = await self._find_accepted(self._task_ids[row])
+            moment = None if self._find_accepted is None else await self._find_accepted(self._task_ids[row])
             if moment is not None and self._poll_loop.pollers.get(row) is poller:
                 self._set_accepted(row, time_of(self._clock, moment))
 
@@ -646,7 +645,7 @@ class Watcher:
         if found is not None:
             self._note_state(row, found if isinstance(found, str) else found.status)
         if task is not None and task.is_terminal:
-            self._report(logging.INFO, Event.TASK_ENDED, _STATE, task_id=task_id, state=task.status, **_facts_of(task))
+            Event.TASK_ENDED.log(self._logger, task_id=task_id, state=task.status, **_facts_of(task))
             self._tasks[row] = task
             if self._on_terminal is not None:
                 self._on_terminal(task_id, task)
@@ -655,7 +654,7 @@ class Watcher:
         if found is not None and (task is None or not self._keeps(row)):
             self._tasks.pop(row, None)  # it is older
         elif task is not None and task != self._tasks.get(row):
-            self._report(logging.DEBUG, Event.TASK_CHANGED, _STATE, task_id=task_id, state=self._states[row])
+            Event.TASK_CHANGED.log(self._logger, task_id=task_id, state=self._states[row])
             self._tasks[row] = task
             for listener in self._listeners(row):
                 listener.changed(task)
@@ -673,16 +672,12 @@ class Watcher:
         details.fault, details.trouble = fault, trouble
         is_outage = now - details.since < LONGEST_OUTAGE and (self._is_origin_known() or self._has_polled)
         if ends_watch(fault, details.in_a_row, is_new=is_new, is_outage=is_outage):
-            message = "task %(task_id)s: stopped watching it: %(error)s"
-            self._report(logging.INFO, Event.WATCH_FAILED, message, task_id=task_id, error=trouble)
+            Event.WATCH_FAILED.log(self._logger, task_id=task_id, error=trouble)
             return final_error(error, fault, task_id)
-        message = "task %(task_id)s: a poll failed with %(error)s (%(fault)s); it will be polled again"
-        facts = {"task_id": task_id, "error": trouble, "fault": str(fault)}
-        if isinstance(error, ServiceError) and error.request_id:
-            message += " (request %(request_id)s)"
-            facts["request_id"] = error.request_id
-        self._report(logging.INFO, Event.POLL_FAILED, message, **facts)
-        retry_after = error.retry_after if isinstance(error, ServiceError) and fault is PollFailure.BUSY else None
+        service_error = error if isinstance(error, ServiceError) else None
+        request_id = None if service_error is None else service_error.request_id
+        Event.POLL_FAILED.log(self._logger, task_id=task_id, error=trouble, fault=str(fault), request_id=request_id)
+        retry_after = None if service_error is None or fault is not PollFailure.BUSY else service_error.retry_after
         after = 0.0
         if retry_after is not None and row in self._other_polls:
             after = min(retry_after, LONGEST_PAUSE)  # the limits of one API key are not those of another
@@ -695,25 +690,18 @@ class Watcher:
         was_paused = now < self._schedule.paused_until
         if self._schedule.pause(now, seconds) and not was_paused:
             self._paused_at = now
-            message = "task %(task_id)s: 429, pausing all polls for %(seconds)g s"
-            seconds = self._schedule.paused_until - now
-            self._report(logging.WARNING, Event.WATCHER_PAUSED, message, task_id=task_id, seconds=seconds)
+            Event.WATCHER_PAUSED.log(self._logger, task_id=task_id, seconds=self._schedule.paused_until - now)
 
     def _note_state(self, row: int, status: str | None) -> None:
         state = "missing" if status is None else sys.intern(_show_state(str(status)))
         self._states[row] = state
         if status not in KNOWN_STATES and state not in (details := self._make_details(row)).warned:
             details.warned += (state,)
-            message = "task %(task_id)s: the state %(state)r is unknown; it will be polled again"
-            self._report(logging.WARNING, Event.TASK_UNKNOWN_STATE, message, task_id=self._task_ids[row], state=state)
+            Event.TASK_UNKNOWN_STATE.log(self._logger, task_id=self._task_ids[row], state=state)
 
     def _notify(self, found: VideoTask | Exception) -> None:
         if self._hooks is not None and isinstance(found, VideoTask):
             self._hooks.notify(found)
-
-
-async def _find_nothing(_: str) -> None:
-    """Without a journal."""
 
 
 def _notifying(listeners: Sequence[Listener], seen: LastState, end: VideoTask | Exception) -> Iterator[None]:
@@ -723,9 +711,9 @@ def _notifying(listeners: Sequence[Listener], seen: LastState, end: VideoTask | 
             yield
 
 
-def _facts_of(task: VideoTask) -> dict[str, object]:
+def _facts_of(task: VideoTask) -> dict[str, Any]:
     """What is reported of a task that has ended, as far as it is known."""
-    facts: dict[str, object] = {} if task.points is None else {"points": task.points}
+    facts: dict[str, Any] = {} if task.points is None else {"points": task.points}
     if task.model is not None and is_plain_word(task.model):
         facts["model"] = task.model
     if task.created_at is not None and task.updated_at is not None:

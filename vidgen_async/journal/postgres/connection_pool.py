@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import psycopg
 
-from vidgen_async.events import Event, report
+from vidgen_async.events import Event
 from vidgen_async.journal.postgres.connection_string import describe_error
 from vidgen_async.journal.postgres.faults import TOO_MANY, find_fault
 from vidgen_async.journal.postgres.pipeline import Connection
@@ -110,12 +110,7 @@ class ConnectionPool:
     def _report(self, error: BaseException) -> None:
         if not self._was_reported:
             self._was_reported = True
-            message = (
-                "journal %(journal)s: the server grants fewer connections than max_connections; operations wait for "
-                "those that are open: %(error)s"
-            )
-            described = {"journal": self._name, "error": describe_error(error)}
-            report(logger, logging.WARNING, Event.JOURNAL_CONNECTION_REFUSED, message, **described)
+            Event.JOURNAL_CONNECTION_REFUSED.log(logger, journal=self._name, error=describe_error(error))
 
 
 def _is_too_many(error: BaseException) -> bool:

@@ -17,7 +17,7 @@ import weakref
 import psycopg
 from psycopg.rows import DictRow
 
-from vidgen_async.events import Event, report
+from vidgen_async.events import Event
 from vidgen_async.journal.postgres.connection_string import connect, describe_error
 from vidgen_async.journal.postgres.time_limit import limit_time
 
@@ -137,11 +137,7 @@ class SessionLock:
     def _report(self, problem: str) -> None:
         if problem != self._last_problem:
             self._last_problem = problem
-            message = (
-                "journal %(journal)s: other processes cannot detect that this one has ended; until their deadlines its "
-                "orders remain sending then: %(error)s"
-            )
-            report(logger, logging.INFO, Event.JOURNAL_SESSION_FAILED, message, journal=self._name, error=problem)
+            Event.JOURNAL_SESSION_FAILED.log(logger, journal=self._name, error=problem)
 
 
 class _UnusableError(Exception):

@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 
 from vidgen_async.errors import JournalError, VidgenError
-from vidgen_async.events import Event, report
+from vidgen_async.events import Event
 from vidgen_async.journal.sql.queries import RECORD_ERRORS
 from vidgen_async.journal.sqlite.file import JournalFile
 from vidgen_async.journal.sqlite.file_lock import LockedConnection
@@ -102,8 +102,7 @@ class ConnectionThread:
         an operation succeeds again."""
         if not self._is_locked:
             self._is_locked = True
-            message = "journal %(path)s: still locked by another program; giving up"
-            report(logger, logging.WARNING, Event.JOURNAL_LOCKED, message, path=str(self._file.path))
+            Event.JOURNAL_LOCKED.log(logger, path=str(self._file.path))
         for _ in range(self._queue.qsize()):
             item = self._queue.get()
             if item is None:

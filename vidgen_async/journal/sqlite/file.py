@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vidgen_async.atomic_file import AtomicFile
 from vidgen_async.errors import JournalError
-from vidgen_async.events import Event, report
+from vidgen_async.events import Event
 from vidgen_async.journal.sqlite import schema
 from vidgen_async.journal.sqlite.file_lock import FileLock, LockedConnection
 from vidgen_async.journal.sqlite.sender_lock import SenderLock
@@ -290,10 +290,7 @@ class JournalFile:
             except FileExistsError:
                 mode = target.stat().st_mode & 0o777
                 if mode & 0o007:
-                    message = "journal %(path)s: all users of this machine can access it (mode %(mode)o)"
-                    report(
-                        logger, logging.WARNING, Event.JOURNAL_WORLD_READABLE, message, path=str(self.path), mode=mode
-                    )
+                    Event.JOURNAL_WORLD_READABLE.log(logger, path=str(self.path), mode=mode)
 
 
 def _identity_of(status: os.stat_result) -> tuple[int, int]:

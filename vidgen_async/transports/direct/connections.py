@@ -27,7 +27,7 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError
 from yarl import URL
 
-from vidgen_async.events import Event, report
+from vidgen_async.events import Event
 from vidgen_async.types.http import LONGEST_ANSWER, Headers, Request
 
 _logger = logging.getLogger(__name__)
@@ -105,8 +105,7 @@ _IS_AIOHTTP = all(
 @cache
 def _is_supported() -> bool:
     if MISSING:
-        what = "this version of aiohttp lacks %(names)s: reads are sent by its session, which takes more CPU"
-        report(_logger, logging.INFO, Event.PLAIN_READS_MISSING, what, names=", ".join(MISSING))
+        Event.PLAIN_READS_MISSING.log(_logger, names=", ".join(MISSING))
     return not MISSING
 
 
