@@ -283,10 +283,11 @@ TRIMMED = base64.b64encode(TRIM).decode()
         (f"data:image/bmp;base64,{base64.encodebytes(LARGE).decode()}", "image/bmp", LARGE),
         (f"data:image/bmp;base64,{TRIMMED.rstrip('=')}", "image/bmp", TRIM),
         (f"data:image/bmp;base64,{base64.urlsafe_b64encode(TRIM).decode()}", "image/bmp", TRIM),
+        (f"data:image/png;base64,{DATA}".encode(), "image/png", PNG),
         (TRIMMED.rstrip("="), "image/bmp", TRIM),
         (base64.urlsafe_b64encode(TRIM).decode().rstrip("="), "image/bmp", TRIM),
     ],
-    ids=lambda given: repr(given[:50]) if isinstance(given, str) else None,
+    ids=lambda given: repr(given[:50]) if isinstance(given, str | bytes) else None,
 )
 async def test_a_clear_text_is_sent_as_a_data_uri_in_one_form(given, mime, data, service, uploads_of):
     await uploads_of(service).upload(given)

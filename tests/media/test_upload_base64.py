@@ -27,18 +27,30 @@ async def test_base64_can_be_large_and_have_line_breaks(service, uploads_of):
     assert sent_image(service) == ("image/bmp", LARGE)
 
 
-@pytest.mark.parametrize("text", [f"data:image/png;base64,{DATA}", DATA], ids=["data URI", "Base64"])
-async def test_bytes_and_files_are_those_of_the_image_and_no_text(text, service, uploads_of, tmp_path):
-    (tmp_path / "image.txt").write_text(text)
-    for form in (text.encode(), io.BytesIO(text.encode()), tmp_path / "image.txt"):
-        with pytest.raises(InvalidRequestError, match=r"is not an image .* it is text"):
-            await uploads_of(service).upload(form)
-    assert service.posts == []
+def wrapped(text: str) -> dict[str, object]:
+    """The ways to hand over a text."""
+    file = io.BytesIO(text.encode())
+    return {"str": text, "bytes": text.encode(), "bytearray": bytearray(text, "utf-8"), "file": file}
 
 
+@pytest.mark.parametrize("form", ["bytes", "bytearray", "file", "path"])
+@pytest.mark.parametrize(
+    "text",
+    [DATA, f"\ufeff{DATA}", base64.encodebytes(PNG).decode(), base64.urlsafe_b64encode(PNG).decode(), f'"{DATA}"\n'],
+    ids=["plain", "BOM", "lines", "URL-safe", "quotes"],
+)
+async def test_bytes_and_files_may_contain_base64(text, form, service, uploads_of, tmp_path):
+    path = tmp_path / "image.txt"
+    path.write_text(text, encoding="utf-8")
+    await uploads_of(service).upload({**wrapped(text), "path": path}[form])
+    assert sent_image(service) == ("image/png", PNG)
+
+
+@pytest.mark.parametrize("form", ["str", "bytes", "bytearray", "file"])
+@pytest.mark.parametrize("around", ["{}", "\n {}\r\n", "\ufeff{}", '"{}"', "'{}'\n", '\ufeff "{}"'])
 @pytest.mark.parametrize("data", [f"image/png;base64,{DATA}", f"image/png,{quote(PNG, safe='')}"], ids=["base64", "%"])
-async def test_white_space_around_a_data_uri_does_not_matter(data, service, uploads_of):
-    await uploads_of(service).upload(f"\n data:{data}\r\n")
+async def test_what_is_around_a_data_uri_does_not_matter(data, around, form, service, uploads_of):
+    await uploads_of(service).upload(wrapped(around.format(f"data:{data}"))[form])
     assert sent_image(service) == ("image/png", PNG)
 
 
@@ -50,10 +62,19 @@ async def test_padding_may_be_percent_encoded(size, prefix, service, uploads_of)
     assert sent_image(service) == ("image/bmp", image)
 
 
-async def test_base64_that_is_cut_names_where_it_was_and_not_what_it_was(service, uploads_of):
+@pytest.mark.parametrize("form", ["str", "bytes", "file"])
+async def test_base64_that_is_cut_names_where_it_was_and_not_what_it_was(form, service, uploads_of):
     with pytest.raises(InvalidRequestError, match="is not Base64 after character 0 of its data") as caught:
-        await uploads_of(service).upload(f"{DATA[:-4]}!")
+        await uploads_of(service).upload(wrapped(f"{DATA[:-4]}!")[form])
     assert DATA[:20] not in str(caught.value)
+
+
+async def test_a_path_that_exists_without_the_white_space_around_it_is_named(service, uploads_of, tmp_path):
+    path = tmp_path / "hero.png"
+    path.write_bytes(PNG)
+    with pytest.raises(InvalidRequestError, match=r"does not exist, but '.*hero\.png' does, without white space"):
+        await uploads_of(service).upload(f" {path}\n")
+    assert service.posts == []
 
 
 async def test_a_file_of_that_name_has_precedence(service, uploads_of, tmp_path, monkeypatch):

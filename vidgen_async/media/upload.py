@@ -6,13 +6,14 @@ import json
 import os
 import re
 import stat
+import string
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote, unquote_to_bytes
 
-from attrs import define, evolve, field, frozen
+from attrs import evolve, field, frozen
 from yarl import URL
 
 from vidgen_async.clock import Clock, hold_of
@@ -35,11 +36,12 @@ _RAW_CHUNK_SIZE = CHUNK // 4 * 3
 
 #: Minimum length of an image in Base64. A shorter text is a path, even if it can be decoded.
 _MIN_BASE64_LENGTH = 32
-#: Number of Base64 characters that identify the type of an image, and of those of a text in which they are.
+#: Number of Base64 characters that identify the type of an image.
 _BASE64_SIGNATURE_LENGTH = 64
+
+#: What may be around a data URI that was copied, and how much of a text shows that it is one, or Base64.
+_AROUND = string.whitespace + "\ufeff\"'"
 _TEXT_HEAD = 300
-#: From the URL-safe alphabet of Base64 to the other one.
-_STANDARD = str.maketrans("-_", "+/")
 
 _TYPES = "PNG, JPEG, GIF, WebP, BMP, TIFF, HEIC, AVIF"
 
@@ -51,22 +53,47 @@ _LONGEST_DATA_URI_HEADER = 1000
 _WEB = re.compile(r"\s*https?:", re.IGNORECASE)
 
 
-@define(eq=False, repr=False)
 class Uploads:
-    _reads: Reads
-    _endpoints: Endpoints
-    _clock: Clock
+    """Uploads reference images (4.3)."""
+
+    def __init__(self, reads: Reads, endpoints: Endpoints, clock: Clock) -> None:
+        self._reads = reads
+        self._endpoints = endpoints
+        self._clock = clock
+        self._hold = hold_of(clock)
 
     async def upload(self, image: ImageSource, *, on_progress: OnSent | None = None) -> ReferenceAsset:
-        """Upload an image, or reuse an asset of the service. ``on_progress`` must not raise."""
-        if isinstance(image, ReferenceAsset):
-            if image.url is None:
-                raise InvalidRequestError(f"the asset {excerpt(image.id)!r} has no URL")
-            stored = await self._reuse(image.url)
+        """Upload an image, or reuse an asset of the service. The service stores it for 72 hours.
+
+        Transient failures are retried: a duplicate upload is free. What was answered with a 2xx is not sent again.
+        Cancelling the call stops it.
+
+        Args:
+            image: A path; the bytes of the image; a binary file, which is read from its current position and not
+                closed; a data URI; the image in Base64 (padded or not, also URL-safe), if no file has that name; an
+                asset of the service, or its URL. Bytes and files may contain a data URI or Base64 too. The type is
+                determined from the bytes, and the service receives one form: a data URI with that type.
+            on_progress: Called as ``on_progress(sent, total)``, in bytes of the image, on the event loop, at most about
+                ten times a second. ``sent`` decreases if the upload is retried. It must not raise. It is not called for
+                an asset that is reused.
+
+        Raises:
+            InvalidRequestError: The image is missing, empty or not an image, or the URL is of another origin. Nothing
+                was sent.
+        """
+        asset = image if isinstance(image, ReferenceAsset) else None
+        url = (
+            self._endpoints.absolute_asset(_url_of(asset))
+            if asset is not None
+            else self._own_url(image)
+            if isinstance(image, str)
+            else None
+        )
+        if url is not None:
             # The service does not state when it was uploaded.
-            return evolve(stored, uploaded_at=image.uploaded_at) if stored.id == image.id else stored
-        if isinstance(image, str) and is_url(image):
-            return await self._reuse(image)
+            stored = await self._send(BytesBody(json.dumps({"image_url": self._checked_url(url)}).encode()))
+            is_same = asset is not None and asset.id == stored.id
+            return evolve(stored, uploaded_at=asset.uploaded_at) if asset is not None and is_same else stored
         # A copy of what the caller may change meanwhile.
         source = bytes(image) if isinstance(image, bytearray | memoryview) else image
         return await self.upload_body(await self.run(image_body, source), on_progress=on_progress)
@@ -80,25 +107,30 @@ class Uploads:
 
     async def run(self, call: Callable[..., T], *arguments: Any) -> T:
         """Return the result of ``call(*arguments)``, which reads an image, in a thread."""
-        with hold_of(self._clock)():
+        with self._hold():
             return await asyncio.to_thread(call, *arguments)
 
     async def _send(self, body: Body) -> ReferenceAsset:
         read = partial(read_asset, absolute=self._endpoints.absolute)
         return await self._reads.retry(self._endpoints.create_file(body), read)
 
-    async def _reuse(self, text: str) -> ReferenceAsset:
-        url = self._endpoints.absolute_asset(text.strip())
-        try:
-            is_own = self._endpoints.is_own(URL(url, encoded=True))
-        except ValueError:
-            is_own = False
-        if not is_own:
-            raise InvalidRequestError(
+    def _own_url(self, text: str) -> str | None:
+        """Return the absolute URL that ``text`` is; None if it is none."""
+        return self._endpoints.absolute_asset(text.strip()) if is_url(text) else None
+
+    def _checked_url(self, url: str) -> str:
+        if not self._is_own(url):
+            raise _make_error(
                 f"{excerpt(url)!r} is not an asset of this service ({self._endpoints.origin}): uploads never fetch "
                 "other URLs; pass it in image_urls of a create"
             )
-        return await self._send(BytesBody(json.dumps({"image_url": url}).encode()))
+        return url
+
+    def _is_own(self, text: str) -> bool:
+        try:
+            return self._endpoints.is_own(URL(text, encoded=True))
+        except ValueError:
+            return False
 
 
 def is_url(text: str) -> bool:
@@ -141,27 +173,30 @@ class ImageBody:
 
 
 def image_body(image: Any) -> ImageBody:
-    """The request body for an image; InvalidRequestError if it is none, or cannot be read."""
-    if isinstance(image, str) and (uri := image.strip())[:5].lower() == "data:":
-        return _encode_image(_decode_data_uri(uri), "the data URI")
+    """Return the request body for an image.
+
+    Raises:
+        InvalidRequestError: It is not an image, or cannot be read.
+    """
+    if isinstance(image, str) and _is_data_uri(image[:_TEXT_HEAD]):
+        return _text_body(image, "the data URI")
     if isinstance(image, str | os.PathLike):
-        found = _read_path(image)
-        if isinstance(found, InvalidRequestError):
-            if not isinstance(image, str) or not _is_base64(image[:_TEXT_HEAD]):
-                raise found
-            found = _decode_text(image, "the Base64 text"), "the Base64 text"
-        return _encode_image(*found)
+        file = _read_path(image)
+        if not isinstance(file, InvalidRequestError):
+            return _bytes_body(*file)
+        if not isinstance(image, str) or not _is_base64(image[:_TEXT_HEAD]):
+            raise file
+        return _text_body(image, "the Base64 text")
     if isinstance(image, bytes):
-        return _encode_image(image, "the image")
+        return _bytes_body(image, "the image")
     if hasattr(image, "read"):
-        return _encode_image(*_read_file(image))
-    raise TypeError(
-        f"an image is a path, bytes, a binary file, a data URI, an asset or its URL, not {type(image).__name__}"
-    )
+        return _bytes_body(*_read_file(image))
+    message = f"an image is a path, bytes, a binary file, a data URI, an asset or its URL, not {type(image).__name__}"
+    raise TypeError(message)
 
 
 def _read_path(path: str | os.PathLike[str]) -> tuple[bytes, str] | InvalidRequestError:
-    """The bytes of the file and how messages name it; or the error if there is no such file.
+    """Return the bytes of the file and how messages name it; or the error if there is no such file.
 
     The errors have no cause, because those of the system quote the whole path.
     """
@@ -172,24 +207,55 @@ def _read_path(path: str | os.PathLike[str]) -> tuple[bytes, str] | InvalidReque
     try:
         mode = Path(path).stat().st_mode
         if stat.S_ISDIR(mode):
-            raise InvalidRequestError(f"{name} is a directory, not an image")
+            raise _make_error(f"{name} is a directory, not an image")
         if not stat.S_ISREG(mode):
-            raise InvalidRequestError(f"{name} is not a regular file")
+            raise _make_error(f"{name} is not a regular file")
         with Path(path).open("rb", buffering=0) as file:
-            _check_type(file.read(SIGNATURE_SIZE), name)  # before reading the rest, which may be large
+            head = file.read(SIGNATURE_SIZE)
+            if not _is_text(head):
+                _check_type(head, name)  # before reading the rest, which may be large
             file.seek(0)
             return file.readall(), name
     except InvalidRequestError:
         raise
     except FileNotFoundError:
-        return InvalidRequestError(f"{name} does not exist")
+        hint = f", but {excerpt(text.strip())!r} does, without white space around it" if _is_padded_path(text) else ""
+        return _make_error(f"{name} does not exist{hint}")
     except (OSError, ValueError) as error:
-        return InvalidRequestError(f"{name} cannot be read: {_reason(error)}")
+        return _make_error(f"{name} cannot be read: {_reason(error)}")
+
+
+def _is_padded_path(text: str) -> bool:
+    return text != text.strip() and os.path.isfile(text.strip())  # noqa: PTH113 - raises nothing
+
+
+def _is_data_uri(head: str) -> bool:
+    return head.lstrip(_AROUND)[:5].lower() == "data:"
 
 
 def _is_base64(head: str) -> bool:
-    text = "".join(unquote(head).split())[:_BASE64_SIGNATURE_LENGTH]
-    return len(text) >= _MIN_BASE64_LENGTH and image_type(_decode_base64(text) or b"") is not None
+    """Whether a text with this beginning may be an image in Base64."""
+    text = "".join(unquote(head.lstrip(_AROUND)).split())[:_BASE64_SIGNATURE_LENGTH]
+    return len(text) >= _MIN_BASE64_LENGTH and image_type(_decode_base64(_standard_base64(text)) or b"") is not None
+
+
+def _is_text(head: bytes) -> bool:
+    """Whether this is the beginning of an image as text, not of its bytes."""
+    text = head[:_TEXT_HEAD].decode("utf-8-sig", "replace")
+    return _is_data_uri(text) or _is_base64(text)
+
+
+def _bytes_body(data: bytes, name: str) -> ImageBody:
+    """Return the body for the bytes of an image, or of a text that contains one."""
+    if not _is_text(data[:_TEXT_HEAD]):
+        return _encode_image(data, name)
+    return _text_body(data.decode("utf-8-sig", "replace"), f"the text in {name}")
+
+
+def _text_body(text: str, name: str) -> ImageBody:
+    """Return the body for a data URI, or for Base64."""
+    text = text.strip(_AROUND)
+    return _data_uri_body(text, name) if _is_data_uri(text[:5]) else _encode_image(_decode_text(text, name), name)
 
 
 def _read_file(file: Any) -> tuple[bytes, str]:
@@ -199,15 +265,15 @@ def _read_file(file: Any) -> tuple[bytes, str]:
     with UserCode(is_awaited=False) as call:
         data = file.read()
     if call.error is not None:
-        raise InvalidRequestError(f"{name} cannot be read: {_reason(call.error)}") from showable(call.error)
+        raise _make_error(f"{name} cannot be read: {_reason(call.error)}") from showable(call.error)
     if isinstance(data, bytes | bytearray | memoryview):
         if not len(data) and position:
-            raise InvalidRequestError(f"{name} is at its end (position {position}): call seek(0) before the upload")
+            raise _make_error(f"{name} is at its end (position {position}): call seek(0) before the upload")
         return bytes(data), f"{name}, from its position {position}," if position else name
     close = getattr(data, "close", None)
     if close is not None:
         close()  # it is a coroutine that is never awaited
-    raise InvalidRequestError(
+    raise _make_error(
         f"reading {name} returns {type(data).__name__}, not bytes: open it in binary mode (and not asynchronously)"
     )
 
@@ -221,10 +287,13 @@ def _position(file: Any) -> int:
 
 def _check_type(head: bytes, name: str) -> str:
     if not head:
-        raise InvalidRequestError(f"{name} is empty")
+        raise _make_error(f"{name} is empty")
     mime = image_type(head)
     if mime is None:
-        raise InvalidRequestError(f"{name} is not an image ({_TYPES}): it is {describe_type(head)}")
+        kind = describe_type(head)
+        if kind.endswith(" image"):
+            raise _make_error(f"{name} is {kind}, which is none of {_TYPES}: convert it first")
+        raise _make_error(f"{name} is not an image ({_TYPES}): it is {kind}")
     return mime
 
 
@@ -232,39 +301,56 @@ def _encode_image(data: bytes, name: str) -> ImageBody:
     return ImageBody(_check_type(data[:SIGNATURE_SIZE], name), data)
 
 
-def _decode_data_uri(uri: str) -> bytes:
-    """The data of a data URI (RFC 2397): it is Base64, or else percent-encoded."""
+def _data_uri_body(uri: str, name: str) -> ImageBody:
+    """Return the body for a data URI (RFC 2397): its data is Base64, or else percent-encoded."""
     mark = _BASE64_MARK.search(uri, 0, _LONGEST_DATA_URI_HEADER)
     if mark is not None:
-        return _decode_text(uri[mark.end() :], "the data URI")
-    _, comma, text = uri.partition(",")
-    if not comma:
-        raise InvalidRequestError("the data URI has no comma: it must be like data:image/png;base64,…")
-    return unquote_to_bytes(text)
+        data = _decode_text(uri[mark.end() :], name)
+    else:
+        _, comma, text = uri.partition(",")
+        if not comma:
+            raise _make_error(f"{name} has no comma: it must be like data:image/png;base64,…")
+        data = unquote_to_bytes(text)
+    return _encode_image(data, name)
 
 
 def _decode_text(text: str, name: str) -> bytes:
     """Decode Base64, standard or URL-safe, with or without white space and padding, also percent-encoded."""
-    text = "".join(unquote(text).split()).rstrip("=")
+    text = unquote(text) if "%" in text else text
+    text = _standard_base64("".join(text.split())).rstrip("=")
     if "=" in text:
-        raise InvalidRequestError(f"{name} continues after its padding, at character {text.index('=') + 1} of its data")
+        raise _make_error(f"{name} continues after its padding, at character {text.index('=') + 1} of its data")
     chunks: list[bytes] = []
     # In chunks, because a single call would hold the interpreter lock and block the event loop.
     for at in range(0, len(text), CHUNK):
         decoded = _decode_base64(text[at : at + CHUNK])
         if decoded is None:
-            raise InvalidRequestError(f"{name} is not Base64 after character {at} of its data")
+            raise _make_error(f"{name} is not Base64 after character {at} of its data")
         chunks.append(decoded)
     return b"".join(chunks)
+
+
+def _standard_base64(text: str) -> str:
+    return text.replace("-", "+").replace("_", "/")
 
 
 def _decode_base64(text: str) -> bytes | None:
     """Decode Base64 without padding; None if it is invalid."""
     try:
-        return base64.b64decode(text.translate(_STANDARD) + "=" * (-len(text) % 4), validate=True)
+        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True) if text.isascii() else None
     except ValueError:
         return None
 
 
+def _url_of(asset: ReferenceAsset) -> str:
+    if asset.url is None:
+        raise _make_error(f"the asset {excerpt(asset.id)!r} has no URL")
+    return asset.url.strip()
+
+
 def _reason(error: BaseException) -> str:
     return excerpt(str(getattr(error, "strerror", None) or error)) or type(error).__name__
+
+
+def _make_error(problem: str) -> InvalidRequestError:
+    return InvalidRequestError(problem, problems=[problem])
