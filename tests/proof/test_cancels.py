@@ -368,9 +368,9 @@ async def stopped(request, make_client, make_scene, journal, monkeypatch) -> Asy
 
 
 #: The connection is up, and no byte has left.
-in_the_gate = pytest.mark.parametrize("stopped", ["INSERT INTO attempts ("], indirect=True)
+in_the_gate = pytest.mark.parametrize("stopped", ["INSERT INTO attempts (\n"], indirect=True)
 #: The answer is there.
-in_the_end = pytest.mark.parametrize("stopped", ["INSERT INTO evidence ("], indirect=True)
+in_the_end = pytest.mark.parametrize("stopped", ["INSERT INTO evidence (\n"], indirect=True)
 
 
 @on_each_journal
