@@ -121,12 +121,12 @@ async def test_a_second_cancellation_ends_it_at_once(batches):
     async with batches.client() as client:
 
         async def run() -> None:
-            async with client.videos.batch(make_rows(5), to=batches.to) as batch:
+            async with client.videos.batch(make_rows(ROWS_AHEAD), to=batches.to) as batch:
                 async for _ in batch:
                     pass
 
         running = asyncio.ensure_future(run())
-        await until(lambda: len(batches.service.creates) == 5)
+        await until(lambda: len(batches.service.creates) == ROWS_AHEAD)
         running.cancel()
         await settle(100)
         assert not running.done()
@@ -137,7 +137,8 @@ async def test_a_second_cancellation_ends_it_at_once(batches):
     assert max(batches.posts().values()) == 1
 
 
-async def test_a_slow_create_holds_up_no_other_row(batches):
+async def test_a_slow_create_holds_up_no_other_row(batches, monkeypatch):
+    monkeypatch.setattr(run, "_SLOW_AFTER", 0.2)
     batches.service.faults.add("videos.create", Fault.stall(1.5), times=ROWS_AHEAD)
 
     async with batches.client() as client, client.videos.batch(make_rows(ROWS_AHEAD + 5), to=batches.to) as batch:

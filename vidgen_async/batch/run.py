@@ -39,8 +39,11 @@ from vidgen_async.watcher import Outcome
 if TYPE_CHECKING:
     from vidgen_async.client.videos import Videos
 
-#: The number of rows whose creates are prepared, with their images, and not sent yet.
-ROWS_AHEAD = 16
+#: The number of rows whose creates are prepared, with their images, or are being sent: a process that is killed leaves
+#: no more orders uncertain than that.
+ROWS_AHEAD = 4
+#: Seconds after which a create that is being sent does not count for that: a slow one holds up no other row.
+_SLOW_AFTER = 5.0
 #: The number of tasks that are watched at once, and of downloads.
 MOST_RUNNING = 10_000
 DOWNLOADS = 4
@@ -89,8 +92,8 @@ class Run:
         self._uploads = uploads
         self._clock = clock
         self.outcomes: asyncio.Queue[BatchOutcome | None] = asyncio.Queue(_MOST_READY)
-        self._creating: dict[asyncio.Task[None], str] = {}
-        """The ids of the orders that are being created."""
+        self._creating: dict[asyncio.Task[None], tuple[str, float]] = {}
+        """The ids of the orders that are being created, and when that began."""
         self._running: dict[str, Job] = {}
         """By the id of the task."""
         self._accepted: asyncio.Queue[TaskLike | None] = asyncio.Queue()
@@ -114,7 +117,7 @@ class Run:
 
     def _stop_creates(self, reason: str) -> None:
         self._stop_reason = self._stop_reason or reason
-        for order_id in self._creating.values():
+        for order_id, _ in self._creating.values():
             self._orders.cancel_unsent(order_id)
         self._changed.set()
 
@@ -185,7 +188,9 @@ class Run:
         return len(self._running) + len(self._creating) >= MOST_RUNNING and not self._is_stopped
 
     def _is_full(self) -> bool:
-        ahead = sum(not self._orders.is_sending(order_id) for order_id in self._creating.values())
+        slow = self._clock.now() - _SLOW_AFTER
+        creating = self._creating.values()
+        ahead = sum(began > slow or not self._orders.is_sending(order_id) for order_id, began in creating)
         return not self._stop_reason and (ahead >= ROWS_AHEAD or self._has_most_running())
 
     async def _wait_while(self, is_full: Callable[[], bool]) -> None:
@@ -196,7 +201,7 @@ class Run:
 
     def _start(self, job: Job, row: Row) -> None:
         worker = asyncio.create_task(self._create(job, row), name=f"batch {job.ordered_as}")
-        self._creating[worker] = job.ordered_as
+        self._creating[worker] = job.ordered_as, self._clock.now()
         worker.add_done_callback(self._on_created)
 
     def _on_created(self, worker: asyncio.Task[None]) -> None:
