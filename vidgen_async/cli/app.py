@@ -77,7 +77,7 @@ def app() -> None:
       vidgen generate "…" --model ID -o a.mp4  all steps, or:
       vidgen create "…" --model ID             order
       vidgen wait TASK -o a.mp4                wait, and save
-      vidgen batch jobs.csv -o videos          thousands of videos
+      vidgen batch jobs.csv -o videos          many videos
       vidgen orders ls                         your orders
 
     Every command accepts --json, except those that print a script (completion, journal schema): stdout has one JSON
