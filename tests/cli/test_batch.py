@@ -3,7 +3,9 @@
 import csv
 import io
 import json
+import re
 import shlex
+import shutil
 import signal
 import sys
 
@@ -16,7 +18,7 @@ from vidgen_async.cli.run_state import Exit
 from vidgen_async.sandbox import Fault
 from vidgen_async.types import BatchOutcome
 
-from .conftest import Stream, text_of
+from .conftest import ROOT, Stream, text_of
 
 RUN = ("batch", "jobs.csv", "-o", "videos", "--poll-interval", "0.05")
 #: A task of gen-2.0 costs 20 points.
@@ -248,9 +250,10 @@ def test_a_directory_that_another_batch_uses_is_exit_code_2(here, service, write
     assert "another batch is saving videos in 'videos'" in err
 
 
-def test_the_sandbox_needs_no_key(here, monkeypatch, write, tmp_path):
+def test_the_command_of_the_readme_needs_no_key_and_its_sandbox_forgets_the_orders(here, monkeypatch, tmp_path):
     monkeypatch.delenv("VIDGEN_API_KEY")
-    write("A boat")
-    assert here(*RUN, "--sandbox")[0] == 0
-    assert saved(tmp_path) == ["a.mp4"]
-    assert here(*RUN, "--sandbox")[0] == 2  # the sandbox has forgotten the order
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    [command] = re.findall(r"^.venv/bin/vidgen (batch .*)$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+    assert here(*command.split())[0] == 0
+    assert saved(tmp_path) == ["boat-1.mp4", "boat-2.mp4", "boat-3.mp4"]
+    assert here(*command.split())[0] == 2

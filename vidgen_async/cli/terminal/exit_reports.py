@@ -141,7 +141,7 @@ def _explain_error(error: BaseException, run_state: RunState) -> Report:
 
 
 def _explain_batch(text: str, run_state: RunState) -> Report:
-    """How to go on with a batch, and where to begin with its uncertain orders."""
+    """How to continue a batch, and the commands that show its uncertain orders."""
     if run_state.is_sandbox:
         return Report(f"{text} {SANDBOX_ENDED}".strip())
     orders = run_state.uncertain_orders
