@@ -44,6 +44,7 @@ nitpick_ignore_regex = [
         r"vidgen_async\.(redaction|client\.views|cassette|sandbox|otel)\..*",
     ),
     ("py:class", r"vidgen_async\.orders\.(sending|results|budgets)\..*"),
+    ("py:class", r"vidgen_async\.batch\.run\..*"),
     ("py:class", r"vidgen_async\.journal\.(sql|sqlite|postgres)\..*"),
     ("py:class", r"vidgen_async\.transports\.(base\.BaseResponse|direct\..*)"),
 ]

@@ -318,7 +318,7 @@ class BudgetExceededError(NotSentError):
 
 class StillSendingError(CreateError):
     """The order had no outcome within ``wait_for_sender`` seconds: another process sends it, or this one still does, or
-    waits for a slot. That goes on. Call again with the same order id for the outcome."""
+    waits for a slot. That continues. Call again with the same order id for the outcome."""
 
     may_retry = True
 

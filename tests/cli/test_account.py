@@ -180,13 +180,15 @@ def test_an_asset_that_was_uploaded_before_has_no_known_end_and_its_token_is_not
     assert url.partition("token=")[2] not in err
 
 
-def test_an_upload_prints_the_id_alone_and_as_json_the_url_too(here):
+def test_an_upload_prints_the_url_only_on_request(here):
     assert len(here("upload", PICTURE)[1].split()) == 1
+    image_id, url = here("upload", PICTURE, "--url")[1].split()
+    assert f"/{image_id}/" in url
+    assert "?token=" in url
     (line,) = here("upload", PICTURE, "--json")[1].splitlines()
     document = json.loads(line)
     assert document["file"] == PICTURE
     assert document["mime"] == "image/png"
-    assert f"/{document['image_id']}/" in document["url"]
     assert "?token=" in document["url"]
 
 

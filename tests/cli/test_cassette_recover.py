@@ -156,6 +156,26 @@ def test_an_appending_recording_is_added_once(vidgen_cassette, tmp_path):
     assert load(tmp_path / "boat.json") == WHOLE
 
 
+def test_the_blobs_are_copied_to_another_output_directory(vidgen_cassette, tmp_path):
+    save_part(tmp_path / "boat.json.part", document(create(), download(2)))
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "blobs" / BLOB).write_bytes(VIDEO)
+    (tmp_path / "kept").mkdir()
+    code, out, err = vidgen_cassette("recover", "boat.json.part", "-o", "kept/sail.json")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[-1] == "written kept/sail.json"
+    assert not (tmp_path / "boat.json").exists()
+    assert vidgen_cassette("check", "kept", "--orphans")[0] == 0
+
+
+def test_an_existing_blob_is_not_lost(vidgen_cassette, tmp_path):
+    save_part(tmp_path / "boat.json.part", document(download(1)))
+    (tmp_path / "kept" / "blobs").mkdir(parents=True)
+    (tmp_path / "kept" / "blobs" / BLOB).write_bytes(VIDEO)
+    code, _, err = vidgen_cassette("recover", "boat.json.part", "-o", "kept/boat.json")
+    assert (code, err) == (0, "")
+
+
 def test_a_lost_blob_is_reported(vidgen_cassette, tmp_path):
     save_part(tmp_path / "boat.json.part", document(download(1)))
     code, _, err = vidgen_cassette("recover", "boat.json.part")
@@ -169,7 +189,8 @@ def test_with_a_secret_nothing_is_written_and_the_secret_is_not_shown(vidgen_cas
     (tmp_path / "blobs").mkdir()
     (tmp_path / "blobs" / BLOB).write_bytes(VIDEO)
     before = names(tmp_path)
-    code, out, err = vidgen_cassette("recover", "boat.json.part", "--force")
+    (tmp_path / "kept").mkdir()
+    code, out, err = vidgen_cassette("recover", "boat.json.part", "-o", "kept/boat.json", "--force")
     assert code == 2
     assert "/interactions/1/response/body/text contains what looks like a secret" in err
     assert TOKEN[:10] not in out + err
@@ -177,7 +198,7 @@ def test_with_a_secret_nothing_is_written_and_the_secret_is_not_shown(vidgen_cas
 
 
 def test_an_output_that_cannot_be_written_is_an_error(vidgen_cassette, tmp_path, part):
-    (tmp_path / "boat.json").mkdir()
-    code, _, err = vidgen_cassette("recover", part, "--force", "--json")
+    (tmp_path / "folder.json").mkdir()
+    code, _, err = vidgen_cassette("recover", part, "-o", "folder.json", "--force", "--json")
     assert code == 2
-    assert "boat.json" in message(err)
+    assert "folder.json cannot be written" in message(err)

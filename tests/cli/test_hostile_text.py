@@ -34,7 +34,7 @@ ERROR = {"error": {"code": HOSTILE, "message": HOSTILE, HOSTILE: HOSTILE}, "requ
 SCENES = {
     "models.list": (CATALOG, ("models",), ("models", "gen-2.0"), ("models", "no-such"), ("create", "x")),
     "account.get": ({"balance": 5, HOSTILE: HOSTILE, "owner": {HOSTILE: HOSTILE}}, ("account",)),
-    "files.create": (ASSET, ("upload", PICTURE)),
+    "files.create": (ASSET, ("upload", PICTURE), ("upload", PICTURE, "--url")),
     "videos.create": (
         {"id": HOSTILE, "task_id": HOSTILE},
         ("create", "x", "--model", "gen-2.0", "--order-id", "order-1"),

@@ -40,6 +40,15 @@ def test_the_default_is_a_replay_without_a_key_and_without_the_extra_of_the_sand
     message = "test_shop.py::test_three: the sandbox needs PIL: pip install 'vidgen-async[sandbox]'"
     assert f"\n{message}\n" in ran.text
     assert "Traceback" not in ran.text
+    assert "vidgen cassettes" not in ran.text
+
+
+def test_a_replay_is_not_mentioned_in_the_summary(project):
+    project.tests(f"async def test_one(vidgen_client):\n    {READS_ONCE}")
+    project.cassette("test_shop/test_one", 500)
+    ran = project.pytest()
+    assert (ran.outcomes, ran.code) == ({"test_one": {"PASSED"}}, 0)
+    assert "vidgen cassettes" not in ran.text
 
 
 def test_no_two_parameters_share_a_cassette(project):

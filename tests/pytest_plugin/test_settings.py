@@ -66,6 +66,7 @@ def test_an_unknown_value_in_the_environment_fails_only_the_tests_that_use_it(pr
 
     assert ran.outcomes == {"test_nothing": {"PASSED"}, "test_one": {"ERROR"}}
     message = "VIDGEN_CASSETTE_MODE is 'once': it must be replay, record, append or auto"
+    assert f"\nvidgen_async: {message}\n" in ran.text
     assert f"\ntest_shop.py::test_one: {message}\n" in ran.text
     assert "Traceback" not in ran.text
 
@@ -148,6 +149,13 @@ def test_the_arguments_of_the_marker_apply_to_matching(project):
     project.cassette("shared", 500, 485)
 
     assert project.pytest().outcomes == {"test_one": {"PASSED"}, "test_two": {"PASSED"}}
+
+
+def test_the_header_shows_the_mode_unless_it_is_replay(project):
+    project.tests("def test_nothing(): pass")
+    assert "vidgen_async: " not in project.pytest().text
+    ran = project.pytest("--vidgen-mode=append", "--vidgen-record-from=sandbox")
+    assert "\nvidgen_async: mode append, from the sandbox\n" in ran.text
 
 
 def test_the_fixtures_and_the_marker_are_described(project):

@@ -174,7 +174,7 @@ def orphans_in(folder: Path) -> Iterator[Problem]:
     files = [file for file in _files_in(folder) if file.name.endswith(".json") or UNFINISHED.fullmatch(file.name)]
     for file in files:
         if UNFINISHED.fullmatch(file.name):
-            message = "left by a recording that did not end: vidgen cassette recover shows its content"
+            message = "left by a recording that did not end: vidgen cassette recover makes a cassette of it"
             yield Problem(file, ProblemKind.UNFINISHED, "", message)
     blobs = folder / BLOBS
     if not blobs.is_dir():

@@ -14,9 +14,11 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from vidgen_async.cassette.body_decoding import BLOBS
+from vidgen_async.cassette.body_encoding import Blob
 from vidgen_async.cassette.document import FORMAT, VERSION, Document, Interaction, Meta, meta_form, to_text
 from vidgen_async.cassette.reader import Reader
-from vidgen_async.cassette.secret_scan import load_if_there, publish, redact_again, refuse_secrets
+from vidgen_async.cassette.secret_scan import load_if_there, publish, redact_again, refuse_secrets, store
 from vidgen_async.errors import CassetteBusyError, CassetteError, CassetteInvalidError, CassetteNotFoundError
 
 try:
@@ -132,7 +134,7 @@ class RecoveredRecording:
     part: Path
     """The file of the recording."""
     target: Path
-    """Where the cassette is stored: beside the recording."""
+    """Where the cassette is stored: beside the recording, unless it is changed with ``attrs.evolve``."""
     document: Document
     #: Requests without an outcome.
     unfinished: tuple[str, ...] = ()
@@ -140,7 +142,7 @@ class RecoveredRecording:
     damaged: int = 0
 
     def publish(self, *, replace: bool = True) -> Path:
-        """Store the cassette atomically, after a scan for secrets.
+        """Store the cassette atomically, after a scan for secrets, and copy its blobs to another directory.
 
         Args:
             replace: Replace a cassette that is damaged, or has interactions that were not recovered.
@@ -154,6 +156,11 @@ class RecoveredRecording:
         if not replace:
             self._refuse_to_replace()
         refuse_secrets(self.document)
+        source, target = self.part.parent / BLOBS, self.target.parent / BLOBS
+        bodies = (body for one in self.document.interactions for body in (one.request.body, one.body) if body)
+        for name in {body["blob"] for body in bodies if "blob" in body}:
+            if (source / name).is_file() and not (target / name).exists():
+                store(Blob(name, (source / name).read_bytes()), target)
         publish(self.document, self.target)
         return self.target
 

@@ -36,7 +36,6 @@ SECONDS = Number(min=0, min_open=True)
 #: The completion of order ids offers at most this many, of the newest ones.
 MAX_OFFERED = 50
 MAX_SEARCHED = 1000
-_PLAIN_ID = re.compile(r"\w[\w.@/+-]*", re.ASCII)
 
 OUTPUT_HELP = (
     "Where to save the video (MP4): a file, or a directory, which is created if FILE ends with /; - is stdout."
@@ -203,8 +202,9 @@ def connection_options(
 
 
 def order_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The newest orders in the journal whose id begins with ``incomplete``, if every shell inserts it as it is; none if
-    it cannot be read."""
+    """The newest orders in the journal whose id begins with ``incomplete``; none if it cannot be read. Not offered are
+    ids that a shell could not insert, since they are not printable, and those that the command would take for an
+    option or that a shell may expand."""
     import asyncio  # noqa: PLC0415 - as below
 
     from vidgen_async.cli.service_connection import open_client  # noqa: PLC0415 - help needs no client
@@ -220,7 +220,7 @@ def order_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
         ids = asyncio.run(find())
     except VidgenError:
         return []
-    return list(filter(_PLAIN_ID.fullmatch, ids))[:MAX_OFFERED]
+    return [one for one in ids if one.isprintable() and not one.startswith(("-", "~", "="))][:MAX_OFFERED]
 
 
 class OrderedGroup(click.Group):

@@ -1,10 +1,12 @@
 """``vidgen watch``: many tasks at once, in a live view or as a line for each change."""
 
 import asyncio
+import os
+import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from typing import TypeAlias
 
 from rich.console import RenderableType
@@ -123,7 +125,7 @@ def _document(update: VideoTask | Outcome, row: TaskRow, clock: Clock) -> Docume
 async def _refresh(live: Live, progress: WatchProgress, updates: Updates, clock: Clock) -> None:
     """Keep the live view up to date: it is drawn a few times per second at most, however many changes there are."""
     drawn_at, size, has_changed = clock.now(), None, True
-    with live:
+    with _suspendable(live), live:
         while True:
             while not updates.empty():
                 if (update := updates.get_nowait()) is None:
@@ -134,3 +136,25 @@ async def _refresh(live: Live, progress: WatchProgress, updates: Updates, clock:
                 drawn_at, size, has_changed = now, live.console.size, False
                 live.refresh()
             await clock.sleep(REFRESH_INTERVAL)
+
+
+@contextmanager
+def _suspendable(live: Live) -> Iterator[None]:
+    """Restore the terminal while the process is suspended (Ctrl-Z)."""
+
+    def suspend() -> None:
+        is_started = live.is_started
+        live.stop()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        if is_started:  # the process continues here
+            live.start(refresh=True)
+
+    if not hasattr(signal, "SIGTSTP") or signal.getsignal(signal.SIGTSTP) is not signal.SIG_DFL:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTSTP, suspend)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGTSTP)

@@ -99,7 +99,9 @@ class Budgets:
             elif budget.unknown is None:
                 message = f"order {ref.order_id!r} was not sent: it is unknown what it may cost: {problem}."
                 advice = "State the points of such creates with Budget(unknown=…), or correct the price."
-                raise BudgetExceededError(message, order_id=ref.order_id, limit=budget.points, advice=advice)
+                error = BudgetExceededError(message, order_id=ref.order_id, limit=budget.points, advice=advice)
+                error.may_retry = entry is None  # type: ignore[misc]  # the catalog may be fetched later
+                raise error
         return max(found, default=None)
 
     async def check(self, order: Order, reserved: int | None, now: datetime) -> None:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from vidgen_async.pytest_plugin.event_loops import get_on_loop, register_fixtures
-from vidgen_async.pytest_plugin.settings import add_marker, add_settings, ini_choice
+from vidgen_async.pytest_plugin.settings import MARKER, add_marker, add_settings, ini_choice, mode_of, source_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,3 +137,20 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in ("vidgen_mode", "vidgen_record_from"):
         ini_choice(config, name)  # an unknown value ends the run
     register_fixtures(config.pluginmanager)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    try:
+        mode = mode_of(config)
+    except pytest.UsageError as error:
+        return f"vidgen_async: {error}"
+    return None if mode == "replay" else f"vidgen_async: mode {mode}, from the {source_of(config)}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = chain.from_iterable(terminalreporter.stats.values())
+    lines = [str(text) for one in reports for name, text in getattr(one, "user_properties", ()) if name == MARKER]
+    if lines:
+        terminalreporter.section("vidgen cassettes")
+        for line in lines:
+            terminalreporter.line(line)

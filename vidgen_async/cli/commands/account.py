@@ -114,8 +114,9 @@ async def spend(run: "Run", by: SpendKey, since: datetime | None, zone: tzinfo |
 
 @click.command()
 @click.argument("files", metavar="FILE…", nargs=-1, required=True, type=check_image)
+@click.option("--url", "with_url", is_flag=True, help="Print the URL too. It gives access to the image without a key.")
 @connection_options()
-async def upload(run: "Run", files: tuple[str, ...]) -> None:
+async def upload(run: "Run", files: tuple[str, ...], with_url: bool) -> None:
     """Upload images and print the id of each.
 
     One id per line, in the order given; stderr shows until when the service stores each, which is 72 hours. An id is
@@ -134,7 +135,8 @@ async def upload(run: "Run", files: tuple[str, ...]) -> None:
         run.screen.start_step(f"uploading {shown}")
         asset = await client.files.upload(file)
         run.screen.print_fact("uploaded", f"{shown}: {_storage(asset)}")
-        run.screen.show(asset.image_id, {"file": file, **asset.to_dict()})
+        line = f"{asset.image_id}  {asset.url}" if with_url else asset.image_id
+        run.screen.show(line, {"file": file, **asset.to_dict()})
 
 
 def _storage(asset: ReferenceAsset) -> str:

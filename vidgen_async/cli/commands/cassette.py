@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import evolve
 
 from vidgen_async.cli.options import OrderedGroup, json_option, traceback_option
 from vidgen_async.cli.process import drop_lost_output
@@ -112,23 +113,33 @@ def check(screen: "Screen", paths: tuple[Path, ...], with_orphans: bool, max_age
 
 @cassette.command()
 @click.argument("part", metavar="PART", type=_PATH)
+@click.option(
+    "-o",
+    "--output",
+    type=_PATH,
+    metavar="PATH",
+    help="Where to write the cassette. Default: next to PART, without .part.",
+)
 @click.option("--force", is_flag=True, help="Replace a cassette that has other interactions.")
 @json_option
 @traceback_option
 @_offline
-def recover(screen: "Screen", part: Path, force: bool) -> int:
+def recover(screen: "Screen", part: Path, output: Path | None, force: bool) -> int:
     """Create a cassette from an interrupted recording.
 
     PART is the file that the recording left; its name ends in .part, and it is not changed. Finished interactions are
-    written to the cassette, next to PART and without .part; unfinished requests are listed.
+    written to the cassette; unfinished requests are listed.
 
     \b
       vidgen cassette recover tests/cassettes/boat.json.part
+      vidgen cassette recover boat.json.part -o boat.json
     """
     from vidgen_async import cassette  # noqa: PLC0415 - help needs no cassettes
 
     drop_lost_output()  # the result is the cassette
     recovered = cassette.recover(part)
+    if output is not None:
+        recovered = evolve(recovered, target=output)
     document, unfinished = recovered.document, recovered.unfinished
     finished = _counted(len(document.interactions), "interaction")
     damaged = _counted(recovered.damaged, "line") if recovered.damaged else None

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from vidgen_async.journal.sql.queries import Database
 
 _ADD_NOTHING = "add_{0} AS (INSERT INTO {0} (service) SELECT '' FROM {0} WHERE false)"
-_TABLES = ("orders", "attempts", "evidence", "closings", "results", "candidates")
+_TABLES = ("orders", "attempts", "evidence", "closings", "results", "candidates", "spending")
 #: Changes nothing, but needs the rights to do so, and that no row is hidden: otherwise it is an error.
 CHECK_RIGHTS = f"""
     WITH
         {", ".join(map(_ADD_NOTHING.format, _TABLES))},
         change_orders AS (UPDATE orders SET stage = stage WHERE false),
-        change_attempts AS (UPDATE attempts SET counted_at = counted_at, session = session WHERE false)
+        change_attempts AS (UPDATE attempts SET counted_at = counted_at, session = session WHERE false),
+        change_spending AS (UPDATE spending SET spent = spent WHERE false)
     SELECT 1
 """  # noqa: S608 - made of constants
 #: For each table with an identity, the columns without a default, and their values in a row like the newest one.
