@@ -12,6 +12,7 @@ import sys
 import pytest
 from rich.console import Console
 
+from tests.signals import accept_signals
 from vidgen_async.batch.directory import lock_directory
 from vidgen_async.cli.batch_run import EXIT_CODES, BatchProgress
 from vidgen_async.cli.run_state import Exit
@@ -187,7 +188,12 @@ def test_a_command_that_cannot_be_run_is_refused_before_anything_is_sent(here, s
 
 def test_a_terminal_of_80_columns_shows_a_live_view_and_then_the_sums(terminal, service, write):
     write("A boat", "The sea [fail]")
-    code, screen = terminal(*RUN, *TWO, width=80)
+    handlers = []
+    note = {" of 2 rows": lambda: handlers.append(signal.getsignal(signal.SIGTSTP))}
+    with accept_signals(signal.SIGTSTP):
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        code, screen = terminal(*RUN, *TWO, width=80, when=note)
+    assert signal.SIG_DFL not in handlers  # a suspended process restores the terminal
     lines = text_of(screen)
     assert code == 1
     assert max(map(len, lines)) <= 80

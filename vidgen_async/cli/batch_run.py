@@ -22,6 +22,7 @@ from vidgen_async.cli.run_state import Exit, Stage, TasksFailedError
 from vidgen_async.cli.settings import Access
 from vidgen_async.cli.terminal.formatting import facts_of, seconds
 from vidgen_async.cli.terminal.order_views import budget_text
+from vidgen_async.cli.watch import suspendable
 from vidgen_async.cli.watch_progress import one_line, progress_line
 from vidgen_async.clock import LoopClock
 from vidgen_async.errors import InvalidRequestError, VidgenError
@@ -199,7 +200,7 @@ async def _consume(run: Run, batch: Batch, progress: BatchProgress, on_saved: Se
 
 async def _refresh(client: Client, live: Live, progress: BatchProgress) -> None:
     clock = LoopClock()
-    with live:
+    with suspendable(live), live:
         while True:
             await _read_budget(client, progress)
             live.refresh()
