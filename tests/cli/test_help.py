@@ -25,8 +25,8 @@ COMMANDS = commands()
 
 def test_these_are_the_commands():
     assert set(map(" ".join, COMMANDS)) == {
-        "", "generate", "create", "get", "wait", "watch", "download", "models", "account", "spend", "upload", "sandbox",
-        "completion", "orders", "orders ls", "orders show", "orders resume", "orders resend", "orders adopt",
+        "", "generate", "batch", "create", "get", "wait", "watch", "download", "models", "account", "spend", "upload",
+        "sandbox", "completion", "orders", "orders ls", "orders show", "orders resume", "orders resend", "orders adopt",
         "orders abandon", "orders withdraw", "orders export", "cassette", "cassette check",
         "cassette recover", "journal", "journal schema",
     }  # fmt: skip

@@ -18,11 +18,11 @@ import asyncio
 import sys
 from rich.console import Console
 from rich.live import Live
-from vidgen_async.cli.watch import _suspendable
+from vidgen_async.cli.watch import suspendable
 
 async def main():
     live = Live("the view", console=Console(force_terminal=True), transient=True, auto_refresh=False)
-    with _suspendable(live), live:
+    with suspendable(live), live:
         live.refresh()
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
         live.refresh()

@@ -7,6 +7,7 @@ import click
 
 from vidgen_async import __version__
 from vidgen_async.cli.commands import account, create, tasks
+from vidgen_async.cli.commands.batch import batch
 from vidgen_async.cli.commands.cassette import cassette
 from vidgen_async.cli.commands.orders import orders
 from vidgen_async.cli.commands.sandbox import run_sandbox
@@ -95,6 +96,7 @@ def app() -> None:
       vidgen generate "…" --model ID -o a.mp4  all steps, or:
       vidgen create "…" --model ID             order
       vidgen wait TASK -o a.mp4                wait, and save
+      vidgen batch jobs.csv -o videos          many videos
       vidgen orders ls                         your orders
 
     Every command accepts --json, except those that print a script (completion, journal schema): stdout has one JSON
@@ -103,7 +105,8 @@ def app() -> None:
     """
 
 
-for command in (create.generate, create.create, tasks.get, tasks.wait, tasks.watch, tasks.download, account.models):
-    app.add_command(command)
-for command in (account.account, account.spend, account.upload, orders, journal, run_sandbox, cassette, completion):
+for command in (
+    *(create.generate, batch, create.create, tasks.get, tasks.wait, tasks.watch, tasks.download, account.models),
+    *(account.account, account.spend, account.upload, orders, journal, run_sandbox, cassette, completion),
+):
     app.add_command(command)

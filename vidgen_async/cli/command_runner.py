@@ -15,7 +15,7 @@ from attrs import define
 
 from vidgen_async.cli.process import lost_output
 from vidgen_async.cli.run import Run
-from vidgen_async.cli.run_state import Exit, RunState, Stage, exit_code
+from vidgen_async.cli.run_state import Exit, RunState, Stage, TasksFailedError, exit_code
 from vidgen_async.cli.terminal.exit_reports import error_report, interrupt_report
 from vidgen_async.cli.terminal.formatting import traceback_of
 from vidgen_async.cli.terminal.status_display import Screen
@@ -63,7 +63,10 @@ async def _supervise(command: Command, run: Run) -> int:
     if worker.cancelled() and run_state.stage is Stage.SERVE:
         screen.print_fact("sandbox", "stopped")
         return Exit.OK
-    if worker.cancelled() and interruption.received is not None:
+    has_stopped = worker.cancelled() or (
+        run_state.stop is not None and isinstance(worker.exception(), TasksFailedError | None)
+    )
+    if has_stopped and interruption.received is not None:
         code = 128 + interruption.received
         screen.show_error(interrupt_report(run_state, SIGNALS[interruption.received]), code)
         return code
@@ -83,7 +86,7 @@ async def _supervise(command: Command, run: Run) -> int:
 
 @define(eq=False)
 class _Interruption:
-    """The first signal cancels the worker, the second exits the process. Hangups do not count."""
+    """The first signal cancels the worker, or stops its batch; the second exits the process. Hangups do not count."""
 
     _worker: "asyncio.Task[int | None]"
     _run_state: RunState
@@ -99,12 +102,13 @@ class _Interruption:
         if self.received is not None:
             return
         self.received = which
-        self._worker.cancel()
-        if self._run_state.stage is Stage.CREATE and self._run_state.task_id is None:
+        (self._run_state.stop or self._worker.cancel)()
+        stage, what = self._run_state.stage, "waiting a few seconds for the response"
+        if stage is Stage.BATCH:
+            what = "nothing more is ordered; waiting for the orders that are being sent"
+        if stage is Stage.BATCH or (stage is Stage.CREATE and self._run_state.task_id is None):
             hint = "" if is_hangup else " (a second signal exits at once)"
-            self._screen.warn(
-                f"{SIGNALS[which].lower()} while {Stage.CREATE}: waiting a few seconds for the response{hint}"
-            )
+            self._screen.warn(f"{SIGNALS[which].lower()} while {stage}: {what}{hint}")
 
     def _exit(self, which: signal.Signals) -> None:
         try:

@@ -145,14 +145,15 @@ _BUDGET: Sequence[Option[Any]] = (
         help="Budget: the name of a model's price in points (vidgen models).  [env var: VIDGEN_PRICE]",
     ),
 )
+poll_interval_option = click.option(
+    "--poll-interval",
+    type=SECONDS,
+    metavar="S",
+    help="Seconds between two polls of a task. Default: 60, as the service recommends; 1 for a service on this "
+    "machine.",
+)
 _POLLING: Sequence[Option[Any]] = (
-    click.option(
-        "--poll-interval",
-        type=SECONDS,
-        metavar="S",
-        help="Seconds between two polls of a task. Default: 60, as the service recommends; 1 for a service on this "
-        "machine.",
-    ),
+    poll_interval_option,
     click.option(
         "--timeout", type=SECONDS, default=ONE_DAY, metavar="S", help="Maximum seconds to wait. Default: one day."
     ),

@@ -107,7 +107,7 @@ def guarded_streams() -> Iterator[None]:
             GuardedStream(sys.stdout or null, is_strict=True, is_closed=sys.stdout is None),
             GuardedStream(sys.stderr or null),
         )
-        sys.stdin = sys.stdin or io.StringIO()
+        sys.stdin = sys.stdin or io.TextIOWrapper(io.BytesIO())
         sys.stdout, sys.stderr = (cast("TextIO", guard) for guard in guards)
         try:
             yield

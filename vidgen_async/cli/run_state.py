@@ -1,6 +1,6 @@
 """The state of one run of a command: all that its exit code and the report of an error or an interruption need."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ class Stage(StrEnum):
     CREATE = "sending the order"
     WAIT = "waiting for the task"
     WATCH = "watching the tasks"
+    BATCH = "running the batch"
     DOWNLOAD = "downloading the video"
     QUERY = "querying the service"
     JOURNAL = "reading the journal"
@@ -87,6 +88,10 @@ class RunState:
     """The live view counts failed polls, so they are not reported one by one."""
     creating: "asyncio.Task[Receipt] | None" = None
     was_uncertain: bool = False
+    stop: Callable[[], None] | None = None
+    """Stops the batch: the first signal calls it, where it would otherwise cancel the command."""
+    uncertain_orders: Sequence[str] = ()
+    """Some of those of the batch."""
 
     def begin_create(self, creating: "asyncio.Task[Receipt]") -> None:
         """Record the dangerous state first: only certainty changes it."""
@@ -212,7 +217,8 @@ def exit_code(error: BaseException, stage: Stage) -> Exit:
             return code
     if not isinstance(error, errors.VidgenError):
         return Exit.FAILED
-    if stage is Stage.CHECK:
+    # A batch raises only that its directory cannot be used.
+    if stage in (Stage.CHECK, Stage.BATCH):
         return Exit.USAGE
     is_refusal = isinstance(error, errors.ServiceError) and 400 <= error.status < 500
     if stage.is_before_create:

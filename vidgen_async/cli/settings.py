@@ -140,7 +140,7 @@ OPTION_OF = {
 #: The variables that name the locale; the first that is set counts.
 LOCALE = ("LC_ALL", "LC_CTYPE", "LANG")
 #: Options whose values are paths, or may be: their bytes are used as they are, in any encoding.
-PATHS = ("output", "prompt_file", "journal")
+PATHS = ("output", "prompt_file", "journal", "jobs", "report")
 
 _AGE = re.compile(r"(\d{1,5})(s|min|m|h|d|w)")
 _UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}

@@ -125,7 +125,7 @@ def _document(update: VideoTask | Outcome, row: TaskRow, clock: Clock) -> Docume
 async def _refresh(live: Live, progress: WatchProgress, updates: Updates, clock: Clock) -> None:
     """Keep the live view up to date: it is drawn a few times per second at most, however many changes there are."""
     drawn_at, size, has_changed = clock.now(), None, True
-    with _suspendable(live), live:
+    with suspendable(live), live:
         while True:
             while not updates.empty():
                 if (update := updates.get_nowait()) is None:
@@ -139,7 +139,7 @@ async def _refresh(live: Live, progress: WatchProgress, updates: Updates, clock:
 
 
 @contextmanager
-def _suspendable(live: Live) -> Iterator[None]:
+def suspendable(live: Live) -> Iterator[None]:
     """Restore the terminal while the process is suspended (Ctrl-Z)."""
 
     def suspend() -> None:

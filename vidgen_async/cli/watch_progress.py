@@ -116,7 +116,7 @@ def _detail(task: VideoTask) -> str:
     return f"{task.points} points" if task.is_terminal and task.points is not None else ""
 
 
-def _line(text: str | Text, style: str = "") -> Text:
+def one_line(text: str | Text, style: str = "") -> Text:
     """Text on one line, which is cut if it is too long."""
     line = Text(text, style) if isinstance(text, str) else text
     line.no_wrap, line.overflow = True, "ellipsis"
@@ -129,30 +129,31 @@ def live_view(
     """How many tasks are finished, how the polling goes, and as many tasks as fit. ``interval`` is the requested
     polling interval; ``pause`` the seconds left of a pause after a 429, 0 without one."""
     width, height = size
-    head: list[RenderableType] = [_progress_line(progress), _counts_line(progress)]
-    head += [_line(text, style) for text, style in _polling_lines(stats, interval, pause, now)]
+    done = progress_line("finished", progress.finished, len(progress.rows))
+    head: list[RenderableType] = [done, _counts_line(progress)]
+    head += [one_line(text, style) for text, style in _polling_lines(stats, interval, pause, now)]
     rows = _select(progress, max(height - len(head) - 2, 0))
     hidden = len(progress.rows) - len(rows)
-    note = [_line(f"… and {hidden:,} more tasks", "dim")] if hidden else []
+    note = [one_line(f"… and {hidden:,} more tasks", "dim")] if hidden else []
     return Group(*head, _table(rows, width, now), *note)
 
 
-def _progress_line(progress: WatchProgress) -> Table:
-    total, finished = len(progress.rows), progress.finished
-    line = Table.grid(expand=True, padding=(0, 1, 0, 0))
-    line.add_column(no_wrap=True)
-    line.add_column(ratio=1)
-    line.add_column(no_wrap=True)
-    percent = 100 * finished // max(total, 1)
-    line.add_row(Text(f"{finished:,} of {total:,} finished", "bold"), ProgressBar(total, finished), f"{percent}%")
-    return line
+def progress_line(what: str, done: int, total: int) -> Table:
+    """How many are done, as a number and a bar."""
+    grid = Table.grid(expand=True, padding=(0, 1, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(ratio=1)
+    grid.add_column(no_wrap=True)
+    percent = 100 * done // max(total, 1)
+    grid.add_row(Text(f"{done:,} of {total:,} {what}", "bold"), ProgressBar(total, done), f"{percent}%")
+    return grid
 
 
 def _counts_line(progress: WatchProgress) -> Text:
     counts = [Text(f"{number:,} {state}", style=_style(state)) for state, number in progress.counts()]
     if progress.states["failed"]:  # the reasons in the table may be cut
         counts.append(Text(CHECK_REFUND, style=_style("failed")))
-    return _line(Text(" · ").join(counts))
+    return one_line(Text(" · ").join(counts))
 
 
 def _polling_lines(stats: WatcherStats, interval: float, pause: float, now: datetime) -> Iterator[tuple[str, str]]:
@@ -192,7 +193,7 @@ def _table(rows: Sequence[TaskRow], width: int, now: datetime) -> Table:
     for row in rows:
         state = Text(row.state, style="red" if row.has_failed else _style(row.state))
         order = (Text(clean(row.order_id or "")),) if has_orders else ()
-        table.add_row(Text(clean(row.task_id)), *order, state, _local(row.changed_at, now), _line(row.detail))
+        table.add_row(Text(clean(row.task_id)), *order, state, _local(row.changed_at, now), one_line(row.detail))
     return table
 
 

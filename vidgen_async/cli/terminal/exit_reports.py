@@ -26,6 +26,11 @@ CHECK_THE_KEY = "Check VIDGEN_API_KEY: it must be the complete key, not the pref
 RAISE_LIMIT = "A higher limit is set with --max-points or VIDGEN_BUDGET."
 UNKNOWN_COST = "Nothing is sent while the cost of a create is unknown. With --per, only those of that time count."
 CORRECT_PRICE = "vidgen models shows the names of prices for --price or VIDGEN_PRICE."
+RUN_AGAIN = "The same command again continues, and orders nothing twice."
+SETTLE = (
+    "For each uncertain order, look for the task in the service's own console, then decide with vidgen orders adopt, "
+    "abandon or resend; to show what is known:"
+)
 SANDBOX_ENDED = "This was a sandbox, which ends with this command together with its tasks: nothing was charged."
 
 #: Arguments in the advice of errors, and the options that mean the same.
@@ -79,7 +84,10 @@ def _decapitalized(sentence: str) -> str:
 
 def error_report(error: BaseException, run_state: RunState) -> Report:
     """What an error means for the user who ran the command."""
-    report = _explain_error(error, run_state)
+    if run_state.stage is Stage.BATCH:
+        report = _explain_batch(_sentence(_message(error, run_state)), run_state)
+    else:
+        report = _explain_error(error, run_state)
     host_settings = run_state.host_settings if _is_of_host(error, run_state.host) else ""
     return evolve(
         report,
@@ -132,7 +140,19 @@ def _explain_error(error: BaseException, run_state: RunState) -> Report:
     return Report(text)
 
 
+def _explain_batch(text: str, run_state: RunState) -> Report:
+    """How to continue a batch, and the commands that show its uncertain orders."""
+    if run_state.is_sandbox:
+        return Report(f"{text} {SANDBOX_ENDED}".strip())
+    orders = run_state.uncertain_orders
+    show = [command_line("orders", "show", arguments=(order,), options=run_state.connection) for order in orders]
+    return Report(text, tuple(show), SETTLE if show else "", hint=RUN_AGAIN if run_state.is_durable else "")
+
+
 def _explain_interrupt(run_state: RunState) -> Report:
+    if run_state.stage is Stage.BATCH:
+        text = "" if run_state.is_sandbox else "Tasks that were ordered continue, and are charged."
+        return _explain_batch(text, run_state)
     if run_state.stage is Stage.WATCH or run_state.watch_result is not None:
         return _explain_watch(run_state)
     if not run_state.is_ordered:

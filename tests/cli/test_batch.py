@@ -1,0 +1,265 @@
+"""``vidgen batch``: its check, runs that are repeated, its views, and how it is stopped."""
+
+import csv
+import io
+import json
+import re
+import shlex
+import shutil
+import signal
+import sys
+
+import pytest
+from rich.console import Console
+
+from tests.signals import accept_signals
+from vidgen_async.batch.directory import lock_directory
+from vidgen_async.cli.batch_run import EXIT_CODES, BatchProgress
+from vidgen_async.cli.run_state import Exit
+from vidgen_async.sandbox import Fault
+from vidgen_async.types import BatchOutcome
+
+from .conftest import ROOT, Stream, text_of
+
+RUN = ("batch", "jobs.csv", "-o", "videos", "--poll-interval", "0.05")
+#: A task of gen-2.0 costs 20 points.
+TWO = ("--max-points", "40", "--price", "points")
+PYTHON = shlex.quote(sys.executable)
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a manifest with one row for each prompt: a, b, c …"""
+
+    def write(*prompts: str) -> str:
+        rows = [f"{chr(ord('a') + number)},gen-2.0,{prompt},5\n" for number, prompt in enumerate(prompts)]
+        text = f"order_id,model,prompt,duration\n{''.join(rows)}"
+        (tmp_path / "jobs.csv").write_text(text)
+        return text
+
+    return write
+
+
+def saved(tmp_path) -> list[str]:
+    return sorted(path.name for path in (tmp_path / "videos").glob("*"))
+
+
+def test_problems_are_listed_with_their_lines_and_nothing_is_sent(here, service, write):
+    write(*["A boat"] * 3, *[""] * 22)
+    for more in ((), ("--check",)):
+        code, _, err = here(*RUN, *more)
+        problems = [line for line in err.splitlines() if line.startswith("problem: line ")]
+        assert (code, len(problems)) == (2, 20)
+        assert problems[0].startswith("problem: line 5: prompt")
+        assert "error: nothing was sent: 22 problems in 25 rows; 20 are shown, --json shows all.\n" in err
+    code, out, err = here(*RUN, "--json")
+    *problems, error = map(json.loads, err.splitlines())
+    assert (code, out, len(problems), error["error"]["kind"]) == (2, "", 22, "invalid_request")
+    assert service.creates == []
+
+
+def test_a_check_shows_what_the_rows_are_and_what_the_new_ones_cost(here, service, write):
+    write("A boat")
+    assert here(*RUN)[0] == 0
+    write("A boat", "The sea", "A tree")
+    code, out, _ = here(*RUN, "--check", "--price", "points")
+    facts = dict(line.split(":") for line in out.replace(" ", "").splitlines())
+    assert (code, facts) == (
+        0,
+        {"rows": "3", "completed": "1", "new": "2", "newofgen-2.0": "2,40points", "price": "40points"},
+    )
+    document = json.loads(here(*RUN, "--check", "--price", "cents", "--json")[1])
+    assert document["states"] == {"completed": 1, "new": 2}
+    assert (document["points"], document["points_by_model"]) == (None, {"gen-2.0": None})
+    assert "price" not in here(*RUN, "--check")[1]
+    assert len(service.creates) == 1
+
+
+def test_a_run_saves_the_videos_and_a_second_one_sends_nothing(here, service, write, tmp_path):
+    write("A boat", "The sea")
+    code, out, err = here(*RUN, "--report", "report.csv")
+    assert code == 0
+    assert sorted(out.splitlines()) == ["a saved videos/a.mp4 (20 points)", "b saved videos/b.mp4 (20 points)"]
+    assert "saved: 2 of 2\n" in err
+    rows = csv.DictReader((tmp_path / "report.csv").read_text().splitlines())
+    assert [row["state"] for row in rows] == ["saved"] * 2
+    (tmp_path / "videos" / "b.mp4").unlink()
+    code, out, err = here(*RUN, "--json")
+    outcomes = {row["order_id"]: (row["state"], row["reason"]) for row in map(json.loads, out.splitlines())}
+    assert (code, outcomes) == (0, {"a": ("saved", ""), "b": ("saved", "file missing")})
+    assert json.loads(err.splitlines()[-1]) == {"saved": 2}
+    assert (len(service.creates), saved(tmp_path)) == (2, ["a.mp4", "b.mp4"])
+
+
+def test_the_manifest_may_be_the_standard_input(run_here, in_service, write, tmp_path):
+    stdin, out, err = io.TextIOWrapper(io.BytesIO(write("A boat").encode())), Stream({}), Stream({})
+    assert run_here("batch", "-", *RUN[2:], stdin=stdin, stdout=out, stderr=err) == 0, err.text
+    assert saved(tmp_path) == ["a.mp4"]
+
+
+def test_what_fails_is_an_exit_code_and_the_commands_for_it(here, service, write):
+    write("A boat", "The sea", "A tree")
+    service.add_fault("videos.create", Fault.status(503))
+    service.add_fault("videos.create", Fault.status(400))
+    code, out, err = here(*RUN, "--account", "b")
+    states = sorted(line.split()[1] for line in out.splitlines())
+    assert (code, states) == (5, ["rejected", "saved", "uncertain"])
+    order = next(line.split()[0] for line in out.splitlines() if " uncertain " in line)
+    *_, error, hint, command = err.splitlines()
+    assert error == "error: 2 of 3 videos were not saved."
+    assert hint.startswith("hint: the same command again continues, and orders nothing twice. For each uncertain order")
+    assert command == f"  vidgen orders show {order} --account b"
+    assert here(*shlex.split(command)[1:])[0] == 0
+    assert here(*RUN, "--account", "b")[0] == 5
+    assert here("orders", "abandon", order, "--reason", "x", "--account", "b")[0] == 0
+    assert here(*RUN, "--account", "b")[0] == 1
+    assert len(service.creates) == 3
+
+
+def test_failed_videos_are_ordered_again_on_request_only(here, service, write):
+    write("A boat [fail: too dark]", "The sea")
+    for count in (2, 2):
+        code, out, err = here(*RUN)
+        assert (code, len(service.creates)) == (1, count)
+        assert "failed: 1 of 2, such as a: " in err
+        assert "too dark" in out
+    assert here(*RUN, "--retry-failed")[0] == 1
+    assert len(service.creates) == 3
+
+
+@pytest.mark.parametrize(
+    ("states", "code"),
+    [
+        (("saved",), Exit.OK),
+        (("saved", "not_sent"), Exit.NOT_SENT),
+        (("not_sent", "not_saved"), Exit.DOWNLOAD),
+        (("not_saved", "rejected"), Exit.REFUSED),
+        (("rejected", "failed"), Exit.FAILED),
+        (("failed", "abandoned", "uncertain", "running", "withdrawn"), Exit.UNCERTAIN),
+    ],
+)
+def test_the_exit_code_is_that_of_the_gravest_state(states, code):
+    progress = make_progress(*states)
+    assert progress.code is code
+    assert set(states) <= set(EXIT_CODES)
+    progress.command_failures.append("videos/a.mp4: exit code 1")
+    assert progress.code is (code or Exit.FAILED)
+
+
+def make_progress(*states: str) -> BatchProgress:
+    progress = BatchProgress(2 * len(states), 0.0)
+    for line, state in enumerate(states, 1):
+        outcome = BatchOutcome(order_id=f"order-{line}", line=line, state=state, reason="new", failure="too dark")
+        progress.record(outcome)
+    return progress
+
+
+def test_over_the_budget_nothing_more_is_ordered_and_what_was_ordered_is_saved(here, service, write, tmp_path):
+    write("A boat", "The sea", "A tree")
+    code, out, err = here(*RUN, *TWO)
+    assert (code, len(service.creates), len(saved(tmp_path))) == (3, 2, 2)
+    assert "of the budget of 40 points" in out
+    assert "budget: 40 points: 40 spent, 0 reserved, 0 free\n" in err
+    assert here(*RUN, "--max-points", "60", "--price", "points")[0] == 0
+    assert len(service.creates) == 3
+
+
+def test_a_command_runs_once_for_each_saved_video_without_the_key(here, service, write, tmp_path):
+    write("A boat", "The sea")
+    program = (
+        "import os, sys; path = sys.argv[1]; assert 'VIDGEN_API_KEY' not in os.environ and 'PATH' in os.environ; "
+        "open(path + '.log', 'x').close(); print('uploaded'); sys.exit(3 * path.endswith('b.mp4'))"
+    )
+    on_saved = ("--on-saved", f"{PYTHON} -c {shlex.quote(program)}")
+    for code, failures in ((1, ["on-saved: videos/b.mp4: exit code 3: uploaded"]), (0, [])):
+        ended, out, err = here(*RUN, *on_saved)
+        assert (ended, [line for line in err.splitlines() if line.startswith("on-saved")]) == (code, failures), err
+        assert len(out.splitlines()) == 2
+    assert saved(tmp_path) == ["a.mp4", "a.mp4.log", "b.mp4", "b.mp4.log"]
+
+
+@pytest.mark.parametrize("command", ["", "   ", "'", "no-such-command-of-vidgen x"])
+def test_a_command_that_cannot_be_run_is_refused_before_anything_is_sent(here, service, write, command):
+    write("A boat")
+    code, _, err = here(*RUN, "--on-saved", command)
+    assert (code, service.creates) == (2, [])
+    assert "'--on-saved'" in err
+
+
+def test_a_terminal_of_80_columns_shows_a_live_view_and_then_the_sums(terminal, service, write):
+    write("A boat", "The sea [fail]")
+    handlers = []
+    note = {" of 2 rows": lambda: handlers.append(signal.getsignal(signal.SIGTSTP))}
+    with accept_signals(signal.SIGTSTP):
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        code, screen = terminal(*RUN, *TWO, width=80, when=note)
+    assert signal.SIG_DFL not in handlers  # a suspended process restores the terminal
+    lines = text_of(screen)
+    assert code == 1
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("2 of 2 rows ━") for line in lines)
+    assert any(line.startswith("budget: 40 points: ") for line in lines)
+    assert "saved    1 of 2" in lines
+    assert any(line.startswith("failed   1 of 2, such as b: ") for line in lines)
+
+
+def test_the_live_view_counts_the_rows_and_estimates_the_time_left():
+    progress = make_progress("saved", "saved", "uncertain", "not_sent")
+    console = Console(file=io.StringIO(), width=40)
+    console.print(progress.view(running=3, now=60.0))
+    bar, *lines = console.file.getvalue().splitlines()
+    assert bar.startswith("4 of 8 rows ━")
+    assert lines == ["2 saved · 3 running · 1 uncertain · 1 n…", "4 rows/min · about 1 min 00 s left"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("which", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_creates_and_the_command_and_the_same_command_continues(
+    vidgen, here, service, write, tmp_path, which, code
+):
+    write("A boat", "The sea")
+    service.set_speed(0.1)
+    service.add_fault("videos.create", Fault.stall(0.05), times=2)  # half a second
+    command = vidgen(*RUN, "--report", "report.jsonl")
+    for _ in range(2):
+        service.wait_for_task()
+    command.interrupt(which)
+    command.until("nothing more is ordered")
+    ended, out, err = command.end()
+    assert (ended, sorted(out.splitlines())) == (code, ["a running", "b running"])
+    assert "Tasks that were ordered continue, and are charged.\nhint: the same command again continues" in err
+    assert len((tmp_path / "report.jsonl").read_text().splitlines()) == 2
+    service.set_speed(1000)
+    assert here(*RUN)[0] == 0
+    assert (len(service.creates), saved(tmp_path)) == (2, ["a.mp4", "b.mp4"])
+
+
+@pytest.mark.slow
+def test_a_second_signal_exits_at_once(vidgen, service, write):
+    write("A boat")
+    service.set_speed(0)
+    service.add_fault("videos.create", Fault.stall())
+    command = vidgen(*RUN)
+    service.wait_for_task()
+    command.interrupt()
+    command.until("a second signal exits at once")
+    command.interrupt()
+    assert command.process.wait(5) == 130
+    assert "is charged" not in command.end()[1]
+
+
+def test_a_directory_that_another_batch_uses_is_exit_code_2(here, service, write, tmp_path):
+    write("A boat")
+    with lock_directory(tmp_path / "videos"):
+        code, _, err = here(*RUN)
+    assert (code, service.creates) == (2, [])
+    assert "another batch is saving videos in 'videos'" in err
+
+
+def test_the_command_of_the_readme_needs_no_key_and_its_sandbox_forgets_the_orders(here, monkeypatch, tmp_path):
+    monkeypatch.delenv("VIDGEN_API_KEY")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    [command] = re.findall(r"^.venv/bin/vidgen (batch .*)$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+    assert here(*command.split())[0] == 0
+    assert saved(tmp_path) == ["boat-1.mp4", "boat-2.mp4", "boat-3.mp4"]
+    assert here(*command.split())[0] == 2
