@@ -9,6 +9,7 @@ from urllib.parse import unquote
 import pytest
 
 from tests.batch.conftest import FIELDS, make_rows
+from tests.browser import open_browser, reaches
 from vidgen_async import ConfigurationError, Pacing
 from vidgen_async.sandbox import Fault
 
@@ -103,6 +104,27 @@ async def test_a_page_shows_each_video_and_escapes_what_others_wrote(batches, tm
     assert "SECRET" not in page
     assert batches.service.api_key not in page
     assert stat.S_IMODE(report.stat().st_mode) == 0o600
+
+
+@pytest.mark.needs_dev
+@pytest.mark.slow
+async def test_a_page_fits_a_phone_and_plays_the_videos_beside_it(batches, tmp_path):
+    report = tmp_path / "report.html"
+    await batches.run([*make_rows(2), {**FIELDS, "order_id": "x" * 190, "prompt": "[fail: no]"}], report=report)
+    problems: list[str] = []
+    async with open_browser() as browser:
+        page = await browser.new_page()
+        page.on("console", lambda message: problems.append(message.text))
+        for scheme in ("light", "dark"):
+            await page.emulate_media(color_scheme=scheme)
+            await page.set_viewport_size({"width": 420, "height": 900})
+            await page.goto(report.as_uri())
+            assert await page.evaluate("document.documentElement.scrollWidth") == 420
+            video = page.locator("video").first
+            assert await video.evaluate("video => video.readyState") == 0, "nothing is loaded before it is played"
+            await video.evaluate("video => { video.muted = true; return video.play() }")
+            await reaches(video, 0.2)
+    assert problems == []
 
 
 async def test_a_report_that_cannot_be_written_is_refused_before_anything_is_sent(batches, tmp_path):
