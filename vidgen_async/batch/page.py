@@ -1,4 +1,4 @@
-"""The report as a page, to look at videos instead of reading: a card for each row."""
+"""The report as a page for the browser: a card for each row, with its video."""
 
 import os
 import tempfile
