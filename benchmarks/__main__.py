@@ -36,6 +36,7 @@ BENCHMARKS = (
     "budgets",
     "lists",
     "waiting_jobs",
+    "batches",
     "cassettes",
 )
 

@@ -2,7 +2,7 @@
 
 ``POST /videos`` and ``POST /files`` are answered at once. ``GET /videos/{polls}-{name}`` is a task that is completed at
 its poll number ``polls``; each answer has another ``updated_at``, unless the name is ``same``. Its ``/content`` is a
-video of as many megabytes.
+video of as many megabytes. The tasks that creates make fail. All else is not found.
 """
 
 import asyncio
@@ -51,6 +51,8 @@ def statuses(polls: int) -> list[str]:
 
 
 def _status(poll: int, polls: int) -> str:
+    if polls == 0:
+        return "failed"
     if poll >= polls:
         return "completed"
     return "queued" if poll <= polls // 4 else "running"
@@ -90,13 +92,15 @@ class MediaService:
     async def _answer(self, writer: StreamWriter, method: str, path: list[str]) -> None:
         match method, path:
             case "POST", ["videos"]:
-                self._write(writer, b'{"id":"vt-%d","status":"queued"}' % next(self._numbers), status=202)
+                self._write(writer, b'{"id":"0-%d","status":"queued"}' % next(self._numbers), status=202)
             case "POST", _:
                 self._write(writer, _ASSET)
             case _, ["videos", task_id, "content"]:
                 await _write_video(writer, int(task_id.partition("-")[0]) * MEGABYTE)
             case _, [_, task_id]:
                 self._write(writer, self._task(task_id))
+            case _:
+                self._write(writer, b"{}", status=404)
         await writer.drain()
 
     def _task(self, task_id: str) -> bytes:

@@ -43,6 +43,8 @@ class Scale:
     """Orders in the larger of two journals."""
     jobs: int
     """Jobs that wait in two workers of a job queue."""
+    rows: int
+    """Rows of the larger of two batches."""
     has_stretch: bool = False
     """Whether to measure what not every machine can do."""
     peers: tuple[str, ...] = ()
@@ -65,6 +67,7 @@ class Scale:
             megabytes=1024,
             orders=100_000,
             jobs=5000,
+            rows=100_000,
         )
 
     @classmethod
@@ -85,6 +88,7 @@ class Scale:
             megabytes=2,
             orders=5000,
             jobs=20,
+            rows=20,
         )
 
 

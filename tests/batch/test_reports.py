@@ -3,10 +3,13 @@
 import csv
 import json
 import stat
+from html.parser import HTMLParser
+from urllib.parse import unquote
 
 import pytest
 
 from tests.batch.conftest import FIELDS, make_rows
+from tests.browser import open_browser, reaches
 from vidgen_async import ConfigurationError, Pacing
 from vidgen_async.sandbox import Fault
 
@@ -59,9 +62,74 @@ async def test_lines_of_json_have_the_same_and_a_later_run_replaces_them(batches
     ]
 
 
+class Cards(HTMLParser):
+    """The parts of a page: its tags with their attributes, and its texts."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.texts.append(data.strip())
+
+
+async def test_a_page_shows_each_video_and_escapes_what_others_wrote(batches, tmp_path):
+    report = tmp_path / "pages" / "report.html"
+    report.parent.mkdir()
+    hostile = "<script>alert('1')</script>\"><img src=x onerror=alert(1)>&amp;"
+    rows = [
+        {**FIELDS, "order_id": hostile, "output": "a b/#1?&\"'<i>é%41.mp4", "prompt": f"$title {hostile}"},
+        {**FIELDS, "order_id": "failed", "prompt": f"[fail: {hostile} see https://h/v.mp4?exp=1&sig=SECRET]"},
+    ]
+    await batches.run(rows, report=report)
+
+    page = report.read_text()
+    cards = Cards(page)
+    names = [tag for tag, _ in cards.tags if tag in {"article", "video", "h2", "script", "img", "i", "a"}]
+    assert names == ["article", "video", "h2", "article", "h2"]
+    assert [attributes["class"] for tag, attributes in cards.tags if tag == "article"] == ["saved", "failed"]
+    (video,) = (attributes for tag, attributes in cards.tags if tag == "video")
+    assert (report.parent / unquote(str(video["src"]))).resolve() == (batches.to / rows[0]["output"]).resolve()
+    assert video["preload"] == "none"
+    assert cards.texts.count(hostile) == 1
+    assert f"$title {hostile}" in cards.texts
+    assert any(text.startswith(hostile) for text in cards.texts if "see" in text)
+    assert "1 failed · 1 saved" in cards.texts
+    assert "20 points charged · 20 points charged, may be refunded" in cards.texts
+    assert "SECRET" not in page
+    assert batches.service.api_key not in page
+    assert stat.S_IMODE(report.stat().st_mode) == 0o600
+
+
+@pytest.mark.needs_dev
+@pytest.mark.slow
+async def test_a_page_fits_a_phone_and_plays_the_videos_beside_it(batches, tmp_path):
+    report = tmp_path / "report.html"
+    await batches.run([*make_rows(2), {**FIELDS, "order_id": "x" * 190, "prompt": "[fail: no]"}], report=report)
+    problems: list[str] = []
+    async with open_browser() as browser:
+        page = await browser.new_page()
+        page.on("console", lambda message: problems.append(message.text))
+        for scheme in ("light", "dark"):
+            await page.emulate_media(color_scheme=scheme)
+            await page.set_viewport_size({"width": 420, "height": 900})
+            await page.goto(report.as_uri())
+            assert await page.evaluate("document.documentElement.scrollWidth") == 420
+            video = page.locator("video").first
+            assert await video.evaluate("video => video.readyState") == 0, "nothing is loaded before it is played"
+            await video.evaluate("video => { video.muted = true; return video.play() }")
+            await reaches(video, 0.2)
+    assert problems == []
+
+
 async def test_a_report_that_cannot_be_written_is_refused_before_anything_is_sent(batches, tmp_path):
     with pytest.raises(ConfigurationError, match=r"the report cannot be written as .*: no such file or directory"):
         await batches.run(make_rows(1), report=tmp_path / "none" / "report.csv")
     assert batches.service.creates == []
-    with pytest.raises(ConfigurationError, match=r"a report is a \.csv or a \.jsonl file, not 'report\.xls'"):
+    with pytest.raises(ConfigurationError, match=r"a report is a \.csv, a \.jsonl or a \.html file, not 'report\.xls'"):
         await batches.run(make_rows(1), report="report.xls")

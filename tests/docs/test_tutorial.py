@@ -1,5 +1,6 @@
 """The programs of the tutorial print what its pages say, here with a faster service and faster polls."""
 
+import asyncio
 from functools import partial
 from typing import Any
 
@@ -61,3 +62,28 @@ async def test_an_order_of_one_program_is_saved_by_another(here, service, capsys
     printed = capsys.readouterr().out.splitlines()
     assert printed == [f"accepted: {create.task_id}"] * 2 + [f"saved: {create.task_id}.mp4"]
     assert (here / f"{create.task_id}.mp4").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:this client belongs to a sandbox of this process")
+async def test_a_hundred_videos_are_ordered_once_although_the_program_is_interrupted(
+    here, service, capsys, monkeypatch
+):
+    monkeypatch.setenv("VIDGEN_BASE_URL", service.base_url)
+    monkeypatch.setenv("VIDGEN_API_KEY", service.api_key)
+    monkeypatch.setenv("VIDGEN_JOURNAL", "sqlite:///orders.db")
+    interrupted = asyncio.create_task(run(run_program("# hundred_videos.py")))
+    async with asyncio.timeout(60):
+        while not list(here.glob("boats/*.mp4")):  # noqa: ASYNC110 - the program causes it
+            await asyncio.sleep(0.01)
+    interrupted.cancel()
+    await asyncio.gather(interrupted, return_exceptions=True)
+    assert interrupted.cancelled()
+    assert "orders: {'new': 100}" in capsys.readouterr().out
+
+    await run(run_program("# hundred_videos.py"))
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert "'completed': " in first
+    assert sorted(lines) == sorted(f"boat-{number} saved " for number in range(1, 101))
+    assert len(service.creates) == len(list(here.glob("boats/*.mp4"))) == 100
+    assert (here / "report.html").read_text().count("<video") == 100

@@ -51,6 +51,8 @@ class BatchOutcome(Serializable):
     line: int
     """The line of the row in its manifest, or its number, from 1."""
     state: BatchState
+    prompt: str = ""
+    """Its beginning."""
     reason: str = ""
     """Why this run did something for the row: ``new``, ``rejected before``, ``failed before``, ``running``, ``file
     missing``, ``file incomplete``; empty if it did nothing."""

@@ -1,4 +1,4 @@
-"""The report of a run: a line for each row, as CSV or as JSON lines."""
+"""The report of a run: a line for each row, as CSV or as JSON lines, or a page."""
 
 import csv
 import io
@@ -12,6 +12,7 @@ from attrs import asdict, fields
 
 from vidgen_async.atomic_file import AtomicFile
 from vidgen_async.batch.outcomes import BatchOutcome
+from vidgen_async.batch.page import Page
 from vidgen_async.errors import ConfigurationError
 
 _COLUMNS = tuple(each.name for each in fields(BatchOutcome) if each.name != "error")
@@ -25,10 +26,11 @@ class Report:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
-        if self._path.suffix not in (".csv", ".jsonl"):
-            message = f"a report is a .csv or a .jsonl file, not {self._path.name!r}"
+        if self._path.suffix not in (".csv", ".jsonl", ".html"):
+            message = f"a report is a .csv, a .jsonl or a .html file, not {self._path.name!r}"
             raise ConfigurationError(message)
         self._is_csv = self._path.suffix == ".csv"
+        self._page: Page | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -38,16 +40,22 @@ class Report:
             raise ConfigurationError(message) from error
         if self._is_csv:
             self._write_cells(_COLUMNS)
+        elif self._path.suffix == ".html":
+            self._page = Page(self._path)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         with self._file:
+            if self._page is not None:
+                self._page.write(self._file)
             self._file.commit()
 
     def add(self, outcome: BatchOutcome) -> None:
         values = asdict(outcome, filter=lambda each, _: each.name in _COLUMNS)
         values["path"] = None if outcome.path is None else str(outcome.path)
-        if self._is_csv:
+        if self._page is not None:
+            self._page.add(outcome)
+        elif self._is_csv:
             self._write_cells(tuple("" if values[name] is None else str(values[name]) for name in _COLUMNS))
         else:
             self._file.write(json.dumps(values).encode() + b"\n")

@@ -31,6 +31,7 @@ from vidgen_async.media.download import check_file
 from vidgen_async.media.local_images import LocalImages
 from vidgen_async.media.upload import Uploads
 from vidgen_async.orders import Orders
+from vidgen_async.redaction.messages import excerpt
 from vidgen_async.types.orders import AttemptOutcome, Order, OrderState, OrderSummary
 from vidgen_async.types.resources import Receipt, TaskLike, VideoTask, task_id_of
 from vidgen_async.user_code import UserCode
@@ -70,6 +71,7 @@ class Job:
     output: str
     ordered_as: str
     why: str
+    prompt: str
 
 
 @frozen(kw_only=True)
@@ -163,7 +165,7 @@ class Run:
         )
         step = plan(order, problem, is_bad_request=is_bad_request, retry_failed=self._options.retry_failed)
         ordered_as = following if step.do == "create" and has_failed(order) else current
-        job = Job(row.line, row.order_id, row.output, ordered_as, step.why)
+        job = Job(row.line, row.order_id, row.output, ordered_as, step.why, excerpt(row.request.prompt))
         if step.do == "defer" and may_defer:
             return False
         if step.do == "list":
@@ -324,6 +326,7 @@ class Run:
             order_id=job.order_id,
             line=job.line,
             state=state,
+            prompt=job.prompt,
             reason=job.why,
             ordered_as=job.ordered_as,
             task_id=next(iter(task_ids), getattr(error, "task_id", None)),
