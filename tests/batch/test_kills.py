@@ -73,7 +73,11 @@ async def test_a_batch_that_is_killed_often_saves_every_accepted_video_and_sends
     await kill(process)
 
     process = await start()
-    out, err = await process.communicate()
+    ended = asyncio.ensure_future(process.communicate())
+    while not ended.done():  # also the tasks of the orders that this run makes
+        service.clock.advance(2000)
+        await asyncio.wait([ended], timeout=0.2)
+    out, err = await ended
     assert process.returncode == 0, err.decode()
     states = dict(line.split() for line in out.decode().splitlines())
     check(batches, states, report)
