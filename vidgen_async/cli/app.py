@@ -8,6 +8,7 @@ import click
 from vidgen_async import __version__
 from vidgen_async.cli.commands import account, create, tasks
 from vidgen_async.cli.commands.cassette import cassette
+from vidgen_async.cli.commands.mcp import run_mcp
 from vidgen_async.cli.commands.orders import orders
 from vidgen_async.cli.commands.sandbox import run_sandbox
 from vidgen_async.cli.commands.scripts import completion, journal
@@ -86,5 +87,7 @@ def app() -> None:
 
 for command in (create.generate, create.create, tasks.get, tasks.wait, tasks.watch, tasks.download, account.models):
     app.add_command(command)
-for command in (account.account, account.spend, account.upload, orders, journal, run_sandbox, cassette, completion):
+for command in (account.account, account.spend, account.upload, orders, journal, run_sandbox, cassette):
+    app.add_command(command)
+for command in (run_mcp, completion):
     app.add_command(command)
