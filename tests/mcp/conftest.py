@@ -1,5 +1,6 @@
 """The server as a process, and the official client, at a sandbox."""
 
+import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -12,7 +13,7 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from tests.client.conftest import small_videos
-from vidgen_async.sandbox import Sandbox
+from vidgen_async.sandbox import ReceivedRequest, Sandbox
 
 __all__ = ["small_videos"]
 
@@ -42,6 +43,7 @@ class Servers:
 
     def __init__(self, sandbox: Sandbox, folder: Path) -> None:
         self.sandbox = sandbox
+        self.has_create = asyncio.Event()
         self.to = folder / "videos"
         self.to.mkdir()
         self.log = folder / "log.txt"
@@ -74,7 +76,19 @@ class Servers:
 
 @pytest.fixture
 async def servers(small_videos: None, tmp_path: Path) -> AsyncIterator[Servers]:
-    async with Sandbox(queued_for=0, running_for=0) as sandbox:
+    def note(request: ReceivedRequest) -> None:
+        if request.create is not None:
+            servers.has_create.set()
+
+    async with Sandbox(queued_for=0, running_for=0, on_request=note) as sandbox:
+        servers = Servers(sandbox, tmp_path)
+        yield servers
+
+
+@pytest.fixture
+async def slow_servers(tmp_path: Path) -> AsyncIterator[Servers]:
+    """At a service whose tasks run for a long time."""
+    async with Sandbox(queued_for=0, running_for=1000) as sandbox:
         yield Servers(sandbox, tmp_path)
 
 

@@ -2,9 +2,7 @@
 
 import asyncio
 import shlex
-import sys
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -33,6 +31,8 @@ from vidgen_async.mcp.results import (
     numbers_of,
     quote,
 )
+from vidgen_async.mcp.streams import run_on_streams
+from vidgen_async.types import TaskResult, failure_text
 
 R = TypeVar("R", bound=Result)
 _Context = Context[Any, Any]
@@ -43,6 +43,7 @@ ANSWER_WITHIN = 15.0
 #: Progress is reported so many times in this period.
 _STEPS = 3
 _PAGE = 50
+_BUDGET = ("limit", "window", "spent", "reserved", "unknown", "free")
 
 INSTRUCTIONS = """\
 Videos of a paid service. Choose one order_id for each video that the user wants, and repeat order_video with the same
@@ -84,8 +85,7 @@ async def serve(
         )
         app.add_tool(tool, annotations=annotations)
     try:
-        with redirect_stdout(sys.__stdout__):  # the command line replaces it
-            await app.run_stdio_async()
+        await run_on_streams(app.run_stdio_async)
     finally:
         await tools.aclose()
 
@@ -215,44 +215,52 @@ class Tools:
         receipt = await self._client.videos.create(request, order_id=order_id, local_images=images)
         return VideoResult(state="accepted", order_id=order_id, task_id=receipt.task_id)
 
-    async def _find(self, order_id: str) -> VideoResult | Receipt:
-        """Return the receipt of the order, or why there is none."""
-        order: Order | None = await self._client.orders.find(order_id)
+    async def _find(self, order_id: str) -> VideoResult | tuple[Receipt, TaskResult | None]:
+        """Return the receipt of the order and the recorded end of its task, or why there is no receipt."""
+        order = await self._client.orders.find(order_id)
         if order is None:
             return VideoResult(state="unknown", order_id=order_id)
         if order.receipt is not None:
-            return order.receipt
-        return self._name_command(VideoResult(state=STATES[order.state], order_id=order_id))
+            return order.receipt, _end_of(order)
+        again_after = self._step if order.state == "sending" else None
+        return self._name_command(VideoResult(state=STATES[order.state], order_id=order_id, again_after=again_after))
 
     async def _wait(self, key: tuple[object, ...], order_id: str) -> VideoResult:
         found = await self._find(order_id)
         if isinstance(found, VideoResult):
             return found
-        self._progress[key] = VideoResult(state="accepted", order_id=order_id, task_id=found.task_id)
+        receipt, ended = found
+        if ended is not None and ended.status == "completed":
+            return VideoResult(state="completed", order_id=order_id, task_id=ended.task_id, points=ended.points)
+        if ended is not None and ended.status == "failed":
+            reason = quote(failure_text(ended.failure_reason))
+            return VideoResult(state="failed", order_id=order_id, task_id=ended.task_id, detail=reason)
+        self._progress[key] = VideoResult(state="accepted", order_id=order_id, task_id=receipt.task_id)
 
         def note(task: VideoTask) -> None:
             if task.status in ("queued", "running"):
                 self._progress[key] = VideoResult(state=task.status, order_id=order_id, task_id=task.id)
 
-        task = await self._client.videos.wait(found, timeout=None, on_update=note)
+        task = await self._client.videos.wait(receipt, timeout=None, on_update=note)
         return VideoResult(state="completed", order_id=order_id, task_id=task.id, points=task.points)
 
     async def _save(self, key: tuple[object, ...], order_id: str, file: str | None) -> VideoResult:
         found = await self._find(order_id)
         if isinstance(found, VideoResult):
             return found
-        name = file or self._client.videos.file_name(found)
+        receipt, _ = found
+        name = file or self._client.videos.file_name(receipt)
         target = await asyncio.to_thread(find_target, self._directory, name)
-        result = VideoResult(state="saved", order_id=order_id, task_id=found.task_id, file=name)
+        result = VideoResult(state="saved", order_id=order_id, task_id=receipt.task_id, file=name)
         if await asyncio.to_thread(target.is_symlink) or await asyncio.to_thread(target.exists):
             is_own = file is None or self._saved.get(target) == order_id
             if is_own and is_regular(target) and await self._client.videos.check_file(target) is None:
                 return result
-            return VideoResult(state="exists", order_id=order_id, task_id=found.task_id, detail=quote(name))
-        task = await self._client.videos.get(found)
+            return VideoResult(state="exists", order_id=order_id, task_id=receipt.task_id, detail=quote(name))
+        task = await self._client.videos.get(receipt)
         if not task.is_terminal:
             state = task.status if task.status in ("queued", "running") else "accepted"
-            return VideoResult(state=state, order_id=order_id, task_id=found.task_id)
+            return VideoResult(state=state, order_id=order_id, task_id=receipt.task_id)
         Outcome.of(task).unwrap()
 
         def note(received: int, total: int | None) -> None:
@@ -285,11 +293,10 @@ class Tools:
         orders = await self._client.orders.list(after=after, limit=_PAGE, newest_first=True)
         entries = []
         for order in orders:
-            task_id = None if order.receipt is None else order.receipt.task_id
-            ended = next((result.status for result in order.results if result.task_id == task_id), None)
+            task_id, ended = None if order.receipt is None else order.receipt.task_id, _end_of(order)
             entry = OrderEntry(
                 order_id=order.order_id,
-                state=str(ended or order.state),
+                state=str(order.state if ended is None else ended.status),
                 model=clean(order.model),
                 created_at=f"{order.created_at:%Y-%m-%dT%H:%M:%SZ}",
                 task_id=task_id,
@@ -307,4 +314,7 @@ class Tools:
         return SpendResult(state="ok", days=days, **facts)
 
 
-_BUDGET = ("limit", "window", "spent", "reserved", "unknown", "free")
+def _end_of(order: Order) -> TaskResult | None:
+    """Return the recorded end of the task of the receipt."""
+    receipt = order.receipt
+    return None if receipt is None else next((one for one in order.results if one.task_id == receipt.task_id), None)
