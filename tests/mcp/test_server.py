@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import sqlite3
 import time
@@ -103,10 +104,8 @@ async def test_while_the_journal_is_locked_calls_are_answered_in_time_and_nothin
         await agent.order("a-1")
         lock = sqlite3.connect(servers.env["VIDGEN_JOURNAL"].removeprefix("sqlite:///"), isolation_level=None)
         lock.execute("BEGIN EXCLUSIVE")
-        results = await asyncio.gather(
-            agent.order("a-2"), agent.call("save_video", order_id="a-1"), agent.call("spend")
-        )
-        assert [result["state"] for result in results[:1]] == ["sending"]
+        calls = agent.order("a-2"), agent.call("save_video", order_id="a-1"), agent.call("spend")
+        assert [result["state"] for result in await asyncio.gather(*calls)] == ["sending", "working", "working"]
         assert servers.posts == 1
         lock.close()
         while (result := await agent.order("a-2"))["state"] == "sending":
@@ -268,6 +267,20 @@ async def test_a_budget_and_a_stored_journal_are_required(servers: Servers, opti
     _, log = await process.communicate(b"")
     assert process.returncode == 2
     assert error in log.decode()
+
+
+async def test_the_configurations_of_the_documentation_work(servers: Servers):
+    page = (ROOT / "docs" / "how-to" / "agents.md").read_text()
+    blocks = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", page, re.DOTALL)]
+    [one, other] = [block.get("servers") or block["mcpServers"] for block in blocks]
+    assert set(one["vidgen"]["env"]) == set(other["vidgen"]["env"]) == {"VIDGEN_BASE_URL", "VIDGEN_API_KEY"}
+    assert one["vidgen"]["args"] == other["vidgen"]["args"]
+    command, *options = [str(servers.to) if word.startswith("/") else word for word in one["vidgen"]["args"]]
+    assert command == "mcp"
+    process = await start(servers, *options)
+    await call_by_hand(process, order_id="a-1")
+    assert b'"accepted"' in await read_until(process, b'"id":2')
+    await process.communicate(b"")
 
 
 async def start(servers: Servers, *options: str) -> asyncio.subprocess.Process:

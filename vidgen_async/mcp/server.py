@@ -38,7 +38,7 @@ R = TypeVar("R", bound=Result)
 _Context = Context[Any, Any]
 OrderId = Annotated[str, Field(description="Your own permanent name of this video: one for each, never reused.")]
 
-#: Seconds after which a call is answered although its work goes on. Clients end calls after 60 s, some sooner.
+#: Seconds after which a call is answered although its work continues. Clients end calls after 60 s, some sooner.
 ANSWER_WITHIN = 15.0
 #: Progress is reported so many times in this period.
 _STEPS = 3
@@ -91,7 +91,7 @@ async def serve(
 
 
 class Tools:
-    """The tools. Equal calls share one worker, which goes on when a call is answered or cancelled."""
+    """The tools. Equal calls share one worker, which continues when a call is answered or cancelled."""
 
     def __init__(self, client: Client, directory: Path, connection: Sequence[str], answer_within: float) -> None:
         self._client = client
