@@ -35,7 +35,9 @@ async def test_an_order_is_checked_sent_seen_and_saved(servers: Servers):
         assert pick(await agent.call("save_video", order_id="a-1"), "state", "file") == ("saved", saved["file"])
         [order] = (await agent.call("list_orders"))["orders"]
         assert pick(order, "order_id", "state", "model") == ("a-1", "completed", "gen-2.0")
-        assert pick(await agent.call("spend"), "limit", "spent", "free") == (1000, 20, 980)
+        spend = await agent.call("spend")
+        assert pick(spend["budget"], "limit", "spent", "free") == (1000, 20, 980)
+        assert [pick(day, "videos", "spent") for day in spend["days"]] == [(1, 20)]
         assert (await agent.call("video_status", order_id="other"))["state"] == "unknown"
         models = (await agent.call("list_models"))["models"]
         assert {"gen-2.0", "vendorh3"} <= {model["model"] for model in models}

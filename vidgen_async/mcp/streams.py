@@ -28,12 +28,6 @@ class _Input(io.RawIOBase):
     def stop(self) -> None:
         os.write(self._stop, b"-")
 
-    def close(self) -> None:
-        if not self.closed:
-            os.close(self._stopped)
-            os.close(self._stop)
-        super().close()
-
 
 async def run_on_streams(run: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run a server on the process's stdin and stdout, which the command line replaces. It ends when stdin is closed.
@@ -50,5 +44,4 @@ async def run_on_streams(run: Callable[[], Coroutine[Any, Any, None]]) -> None:
                 await running
                 raise
     finally:
-        sys.stdin.close()
         sys.stdin = stdin
