@@ -6,6 +6,8 @@ import os
 import re
 import signal
 import sqlite3
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -314,3 +316,11 @@ async def read_until(process: asyncio.subprocess.Process, part: bytes) -> bytes:
         assert line, received
         received += line
     return received
+
+
+def test_without_the_extra_the_command_names_it(tmp_path: Path):
+    code = "import sys; sys.modules['mcp'] = None; from vidgen_async.cli import main; main()"
+    command = [sys.executable, "-c", code, "mcp", "--to", str(tmp_path), "--max-points", "1", "--price", "points"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)  # noqa: S603 - ours
+    assert ran.returncode == 2
+    assert 'pip install "vidgen-async[mcp]"' in ran.stderr
