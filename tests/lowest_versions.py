@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 
 PROJECT = tomllib.loads((Path(__file__).resolve().parents[1] / "pyproject.toml").read_text())["project"]
 #: The extras for users.
-EXTRAS = ("cli", "sandbox", "video", "otel", "postgres", "speed")
+EXTRAS = ("cli", "sandbox", "video", "otel", "postgres", "speed", "mcp")
 #: Import-linter needs a later rich than the command vidgen, and no test imports it.
 LEFT_OUT = {PROJECT["name"], "import-linter"}
 

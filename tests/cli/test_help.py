@@ -28,7 +28,7 @@ def test_these_are_the_commands():
         "", "generate", "batch", "create", "get", "wait", "watch", "download", "models", "account", "spend", "upload",
         "sandbox", "completion", "orders", "orders ls", "orders show", "orders resume", "orders resend", "orders adopt",
         "orders abandon", "orders withdraw", "orders export", "cassette", "cassette check",
-        "cassette recover", "journal", "journal schema",
+        "cassette recover", "mcp", "journal", "journal schema",
     }  # fmt: skip
 
 

@@ -31,7 +31,7 @@ def test_the_readme_has_one_test_command_and_both_kinds_of_ci_run_it():
 def test_the_extra_of_the_test_command_brings_no_peer_no_browser_and_no_node():
     names = {re.split(r"[\[>; ]", wanted)[0] for wanted in PROJECT["optional-dependencies"]["test"]}
     assert names.isdisjoint({"playwright", "pyright", "schemathesis", "openai", "replicate", "runwayml", "vcrpy"})
-    assert PROJECT["optional-dependencies"]["test"][0] == "vidgen-async[cli,docs,otel,postgres,video]"
+    assert PROJECT["optional-dependencies"]["test"][0] == "vidgen-async[cli,docs,mcp,otel,postgres,video]"
 
 
 def test_pyav_is_brought_by_the_extra_video_alone():

@@ -9,6 +9,7 @@ from vidgen_async import __version__
 from vidgen_async.cli.commands import account, create, tasks
 from vidgen_async.cli.commands.batch import batch
 from vidgen_async.cli.commands.cassette import cassette
+from vidgen_async.cli.commands.mcp import run_mcp
 from vidgen_async.cli.commands.orders import orders
 from vidgen_async.cli.commands.sandbox import run_sandbox
 from vidgen_async.cli.commands.scripts import completion, journal
@@ -107,6 +108,6 @@ def app() -> None:
 
 for command in (
     *(create.generate, batch, create.create, tasks.get, tasks.wait, tasks.watch, tasks.download, account.models),
-    *(account.account, account.spend, account.upload, orders, journal, run_sandbox, cassette, completion),
+    *(account.account, account.spend, account.upload, orders, journal, run_sandbox, cassette, run_mcp, completion),
 ):
     app.add_command(command)

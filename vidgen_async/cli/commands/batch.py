@@ -44,7 +44,10 @@ def _read_command(ctx: click.Context, param: click.Parameter, value: str | None)
     show_default=True,
 )
 @click.option(
-    "--report", metavar="FILE", callback=refuse_empty, help="Write what became of each row to a .csv, .jsonl or .html file."
+    "--report",
+    metavar="FILE",
+    callback=refuse_empty,
+    help="Write what became of each row to a .csv, .jsonl or .html file.",
 )
 @click.option(
     "--on-saved",
