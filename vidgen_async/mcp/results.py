@@ -166,8 +166,8 @@ def quote(text: str) -> str:
 
 def numbers_of(entry: CatalogModel) -> dict[str, float]:
     """Return the numbers among the undocumented fields of a catalog entry, such as prices (2.1)."""
-    found = {clean(name): value for name, value in entry.extra.items()}
-    return {name: value for name, value in found.items() if isinstance(value, int | float) and value is not True}
+    numbers = {name: value for name, value in entry.extra.items() if isinstance(value, int | float)}
+    return {clean(name): value for name, value in numbers.items() if not isinstance(value, bool)}
 
 
 def describe(error: errors.VidgenError) -> dict[str, Any]:
