@@ -66,8 +66,8 @@ async def batch(run: "Run", is_check: bool, **options: Any) -> None:
     rows are checked before anything is sent. The same command again continues: it saves what is missing, and orders
     nothing twice. An uncertain order is never sent again.
 
-    --max-points is a budget of the account for everything that the journal has, not for this manifest alone. Ctrl-C
-    ends the creates that are being sent, and the command; a second one exits at once.
+    --max-points is a budget of the account for everything that the journal has, not for this manifest alone. After
+    Ctrl-C no more orders are sent, and the command waits for those that are being sent; a second one exits at once.
 
     \b
       vidgen batch jobs.csv -o videos --check --price points
