@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.mcp.conftest import ROOT, VIDEO, Servers, pick
+from tests.signals import accept_signals
 from vidgen_async.sandbox import Fault
 
 pytestmark = pytest.mark.slow
@@ -290,9 +291,10 @@ async def test_the_configurations_of_the_documentation_work(servers: Servers):
 async def start(servers: Servers, *options: str) -> asyncio.subprocess.Process:
     command = [*servers.command()[:4], *options] if options else servers.command()
     pipe = asyncio.subprocess.PIPE
-    return await asyncio.create_subprocess_exec(
-        *command, stdin=pipe, stdout=pipe, stderr=pipe, env=servers.env, cwd=ROOT
-    )
+    with accept_signals(signal.SIGTERM, signal.SIGINT):
+        return await asyncio.create_subprocess_exec(
+            *command, stdin=pipe, stdout=pipe, stderr=pipe, env=servers.env, cwd=ROOT
+        )
 
 
 async def call_by_hand(process: asyncio.subprocess.Process, order_id: str) -> None:
