@@ -91,7 +91,7 @@ USAGE = [
     ("'five' is not a valid whole number.", [(*GENERATE, "--duration", "five")]),
     ("'soon' is not a valid number.", [("wait", "t", "--timeout", "soon")]),
     ("'--timeout': 0.0 is not in the range", [(*GENERATE, "--timeout", "0")]),
-    ("id you mean", [("create", "x", "--promt-file", "a.txt")]),
+    ("--prompt-file", [("create", "x", "--promt-file", "a.txt")]),
     ("missing argument 'PROMPT'", [("create", *MODEL)]),
     ("PROMPT and --prompt-file cannot be combined", [("create", "x", "--prompt-file", "p.txt")]),
     ("cannot read the prompt from p.txt: No such file", [("create", "--prompt-file", "p.txt")]),

@@ -86,7 +86,7 @@ def test_the_help_of_an_unknown_command_is_wrong_usage(here):
         (("create", "x", "--aspect_ratio", "1:1"), "Did you mean '--ratio'"),
         (("generate", "x", "--image-urls", "http://h/a.png"), "Did you mean '--image'"),
         (("create", "x", "--idempotency-key", "not-shown"), "Did you mean '--order-id'"),
-        (("create", "x", "--order", "o-1"), "Did you mean"),
+        (("create", "x", "--order", "o-1"), "--order-id"),
         (("account", "--verbose"), "Did you mean '--debug'"),
         (("account", "-v"), "Did you mean '--debug'"),
         (("account", "--dry-run"), "no such option"),

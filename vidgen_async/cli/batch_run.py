@@ -180,6 +180,7 @@ async def _consume(run: Run, batch: Batch, progress: BatchProgress, on_saved: Se
     """Show each outcome, and run ``on_saved`` for each video that this run has saved."""
     clock, slots = LoopClock(), asyncio.Semaphore(MAX_COMMANDS)
     live = None
+    run.screen.close()  # a progress line stands for sys.stdout while it is shown
     if is_terminal(sys.stdout):
         live = run.screen.live(lambda *_: progress.view(run.client.watcher.stats.tasks, clock.now()))
     try:
