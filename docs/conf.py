@@ -45,6 +45,7 @@ nitpick_ignore_regex = [
     ),
     ("py:class", r"vidgen_async\.orders\.(sending|results|budgets)\..*"),
     ("py:class", r"vidgen_async\.batch\.run\..*"),
+    ("py:class", r"vidgen_async\.types\.resources\._OptionalFields"),
     ("py:class", r"vidgen_async\.journal\.(sql|sqlite|postgres)\..*"),
     ("py:class", r"vidgen_async\.transports\.(base\.BaseResponse|direct\..*)"),
 ]

@@ -602,6 +602,7 @@ async def test_a_hidden_page_does_not_poll(console):
         "Object.defineProperty(document, 'hidden', {value: true, configurable: true});"
         "document.dispatchEvent(new Event('visibilitychange'))"
     )
+    await console.page.wait_for_load_state("networkidle")  # a poll that had begun
     console.requested_urls.clear()
     await console.page.clock.run_for(10_000)
     assert console.requested_urls == []
