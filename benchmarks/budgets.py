@@ -8,19 +8,19 @@ import itertools
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 from benchmarks.children import interleaved
+from benchmarks.journal import store_order
 from benchmarks.lists import ACCOUNT, FILL, SERVICE, execute
 from benchmarks.measure import machine, median
 from benchmarks.results import Figure, Scale, at_most, ratios_of, with_ratio
-from vidgen_async import Pacing
-from vidgen_async.journal import Permission, SqliteJournal
+from vidgen_async.journal import SqliteJournal
 from vidgen_async.journal.sql.queries import Database
 from vidgen_async.types.limits import DAY, SpendingLimit
-from vidgen_async.types.orders import SENDABLE, AttemptOutcome, Evidence, Order, OrderRef, TaskResult
+from vidgen_async.types.orders import TaskResult
 
 NONE = "no budget"
 _WINDOWS: Mapping[str, float | None] = {"24 h": DAY, "30 days": 30 * DAY, "all time": None}
@@ -70,28 +70,14 @@ def _take(journal: SqliteJournal, numbers: Iterator[int], name: str) -> float:
     async def measure() -> float:
         begun_at = time.perf_counter()
         for number in itertools.islice(numbers, _ORDERS):
-            await store_order(journal, f"new-{number}", LIMITS[name])
+            await complete_order(journal, f"new-{number}", LIMITS[name])
         return (time.perf_counter() - begun_at) / _ORDERS
 
     return asyncio.run(measure())
 
 
-async def store_order(journal: SqliteJournal, name: str, limits: Sequence[SpendingLimit]) -> None:
-    """The commits of one order."""
-    now = datetime.now(UTC)
-    ref = OrderRef(service=SERVICE, account=ACCOUNT, order_id=name)
-    await journal.intend(Order(ref=ref, idempotency_key=f"key-of-{name}", body=b"{}", created_at=now))
-    permission = Permission(
-        ref=ref,
-        expect_attempt=0,
-        states=SENDABLE,
-        now=now,
-        deadline_at=now + timedelta(seconds=130),
-        pacing=Pacing(limit=10**9),
-        reserved=20,
-        limits=limits,
-    )
-    await journal.begin(permission)
-    evidence = Evidence(outcome=AttemptOutcome.ACCEPTED, at=now, status=202, task_id=f"task-of-{name}", answered=True)
-    await journal.settle(ref, 1, evidence)
-    await journal.record(SERVICE, [TaskResult(task_id=f"task-of-{name}", status="completed", at=now, points=20)])
+async def complete_order(journal: SqliteJournal, name: str, limits: Sequence[SpendingLimit]) -> None:
+    """The commits of one order, and of the end of its task."""
+    await store_order(journal, name, reserved=20, limits=limits)
+    ended = TaskResult(task_id=f"task-{name}", status="completed", at=datetime.now(UTC), points=20)
+    await journal.record(SERVICE, [ended])

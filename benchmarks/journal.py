@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from attrs import frozen
 
@@ -90,11 +91,11 @@ async def measure_orders(journal: OrderJournal, orders: int, concurrency: int) -
     return Block(seconds, lateness)
 
 
-async def store_order(journal: OrderJournal, number: int) -> None:
-    """The three commits of one order."""
+async def store_order(journal: OrderJournal, number: int | str, **budget: Any) -> None:
+    """The three commits of one order, with what its permission has for a budget."""
     now = datetime.now(UTC)
     ref = OrderRef(service="https://service.test", account="default", order_id=f"order-{number}")
-    await journal.intend(Order(ref=ref, idempotency_key=f"vg1-{number:040}", body=_BODY, created_at=now))
+    await journal.intend(Order(ref=ref, idempotency_key=f"vg1-{number:0>40}", body=_BODY, created_at=now))
     permission = Permission(
         ref=ref,
         expect_attempt=0,
@@ -102,6 +103,7 @@ async def store_order(journal: OrderJournal, number: int) -> None:
         now=now,
         deadline_at=now + timedelta(seconds=130),
         pacing=_PACING,
+        **budget,
     )
     await journal.begin(permission)
     evidence = Evidence(outcome=AttemptOutcome.ACCEPTED, at=now, status=202, task_id=f"task-{number}", answered=True)

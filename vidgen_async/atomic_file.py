@@ -119,14 +119,14 @@ def _create_locked(target: Path, name: str, mode: int) -> tuple[Path, int]:
                 if _remove_abandoned(path):
                     continue
                 break
-            if _lock(descriptor) and _is_file_at(path, descriptor):
+            if try_lock(descriptor) and _is_file_at(path, descriptor):
                 return path, descriptor
             os.close(descriptor)  # another process took it for an abandoned one
     raise AssertionError
 
 
-def _lock(descriptor: int) -> bool:
-    """Lock a new file. Return False if another process has locked it; True also where there are no locks."""
+def try_lock(descriptor: int) -> bool:
+    """Lock a file or a directory. Return False if another process has locked it; True also where there are no locks."""
     if fcntl is not None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

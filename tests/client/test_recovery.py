@@ -1,7 +1,6 @@
 """A process that died: the next one opens the journal, sends nothing, and goes on."""
 
 import asyncio
-from collections.abc import Callable
 from contextlib import aclosing
 from datetime import timedelta
 from itertools import chain
@@ -22,17 +21,6 @@ class Later(LoopClock):
 
     def wall(self):
         return super().wall() + timedelta(hours=1)
-
-
-@pytest.fixture
-def restarted(service, tmp_path) -> Callable[..., Client]:
-    """The client of another process on the same journal."""
-
-    def make(**options: object) -> Client:
-        journal = f"sqlite:///{tmp_path / 'orders.db'}"
-        return Client(service.api_key, base_url=service.base_url, journal=journal, poll_interval=0.05, **options)
-
-    return make
 
 
 def polled(service: Sandbox) -> list[str]:

@@ -5,13 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from vidgen_async.atomic_file import try_lock
 from vidgen_async.batch.rows import problem_of_output
 from vidgen_async.errors import DownloadError
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 
 @contextmanager
@@ -29,14 +25,8 @@ def lock_directory(directory: Path) -> Iterator[None]:
         message = f"no video can be saved in {str(directory)!r}: {(error.strerror or str(error)).lower()}"
         raise DownloadError(message) from error
     try:
-        if fcntl is not None:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                message = f"another batch is saving videos in {str(directory)!r}: wait for its end"
-                raise DownloadError(message) from None
-            except OSError:
-                pass  # there are no locks
+        if not try_lock(descriptor):
+            raise DownloadError(f"another batch is saving videos in {str(directory)!r}: wait for its end")
         yield
     finally:
         os.close(descriptor)

@@ -51,11 +51,12 @@ class Report:
             self._file.commit()
 
     def add(self, outcome: BatchOutcome) -> None:
-        values = asdict(outcome, filter=lambda each, _: each.name in _COLUMNS)
-        values["path"] = None if outcome.path is None else str(outcome.path)
         if self._page is not None:
             self._page.add(outcome)
-        elif self._is_csv:
+            return
+        values = asdict(outcome, filter=lambda each, _: each.name in _COLUMNS)
+        values["path"] = None if outcome.path is None else str(outcome.path)
+        if self._is_csv:
             self._write_cells(tuple("" if values[name] is None else str(values[name]) for name in _COLUMNS))
         else:
             self._file.write(json.dumps(values).encode() + b"\n")

@@ -5,7 +5,6 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Self
@@ -21,9 +20,9 @@ from vidgen_async.orders.orders import LONGEST_ORDER_ID, check_order_id
 from vidgen_async.redaction.messages import excerpt
 from vidgen_async.service.endpoints import Endpoints, add_image_ids, create_body, read_request
 from vidgen_async.service.request_checks import (
-    UPSTREAM_NAMES,
     field_of,
     make_request,
+    problem_of_name,
     problems_in_catalog,
     problems_of,
 )
@@ -32,6 +31,7 @@ from vidgen_async.types.resources import Catalog, VideoRequest
 
 _OWN_FIELDS = ("order_id", "output", "local_images")
 _FIELDS = (*_OWN_FIELDS, *VideoRequest.field_names(), "extra")
+_ADVICE = "undocumented fields go into extra"
 #: The end of the id under which a failed order is ordered again, ``~2``; and the characters that are left for it.
 _SUFFIX = re.compile(r"~\d+")
 _SUFFIX_LENGTH = 4
@@ -103,7 +103,8 @@ class RowReader:
         if given.problem:
             return None, [given.problem]
         line, fields = given.line, {name: value for name, value in given.fields.items() if value is not None}
-        problems = [f"{excerpt(str(name))}: {_problem_of_name(name)}" for name in fields if name not in _FIELDS]
+        unknown = [name for name in fields if name not in _FIELDS]
+        problems = [f"{excerpt(str(name))}: {problem_of_name(name, _FIELDS, _ADVICE)}" for name in unknown]
         order_id, output, images = (fields.pop(name, None) for name in _OWN_FIELDS)
         id_problems = list(self._check_id(order_id, line))
         output = f"{order_id}.mp4" if output is None and not id_problems else output
@@ -185,11 +186,3 @@ def problem_of_output(directory: Path, output: str) -> str:
     if not Path(os.path.realpath(directory / path)).is_relative_to(resolved):
         return "leads out of the directory by a symbolic link"
     return ""
-
-
-def _problem_of_name(name: object) -> str:
-    if isinstance(name, str) and name in UPSTREAM_NAMES:
-        return f"not a field of this service; use {UPSTREAM_NAMES[name]}"
-    near = get_close_matches(str(name), _FIELDS, n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
-    return f"no such field{hint}; undocumented fields go into extra"

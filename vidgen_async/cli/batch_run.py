@@ -94,7 +94,7 @@ class BatchProgress:
 async def check_batch(run: Run, price: str | None, jobs: str, output: str, **options: Any) -> None:
     """Show what the rows are, and what the new ones cost if the name of a price is given."""
     client = await run.connect(Access.LOOKUP, only_prints=True)
-    async with _open(client, jobs, output, options) as batch:
+    async with client.videos.batch(jobs, to=output, **options) as batch:
         check = await _check(run, batch)
         points = await _read_prices(client, check, price) if price else {}
     known = [each for each in points.values() if each is not None]
@@ -126,10 +126,10 @@ async def _read_prices(client: Client, check: BatchCheck, name: str) -> dict[str
     return points
 
 
-async def run_batch(run: Run, jobs: str, output: str, on_saved: Sequence[str], **options: Any) -> None:
+async def run_batch(run: Run, on_saved: Sequence[str], jobs: str, output: str, **options: Any) -> None:
     """Run it; TasksFailedError with the gravest exit code if a video is missing."""
     client = await run.connect(Access.NEW)
-    async with _open(client, jobs, output, options) as batch:
+    async with client.videos.batch(jobs, to=output, **options) as batch:
         check = await _check(run, batch)
         _refuse_problems(run, check)
         run.state.stage, run.state.stop = Stage.BATCH, batch.stop
@@ -147,11 +147,6 @@ async def run_batch(run: Run, jobs: str, output: str, on_saved: Sequence[str], *
     if progress.code:
         failed = f"all videos were saved, but --on-saved failed for {len(progress.command_failures):,}"
         raise TasksFailedError(failed, code=progress.code)
-
-
-def _open(client: Client, jobs: str, output: str, options: dict[str, Any]) -> Batch:
-    options.pop("on_saved", None)
-    return client.videos.batch(jobs, to=output, **options)
 
 
 async def _check(run: Run, batch: Batch) -> BatchCheck:

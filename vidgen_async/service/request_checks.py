@@ -1,7 +1,7 @@
 """What can be said about a request before money is spent (section 2.4): by itself, and against an entry of the catalog
 (2.1). A limit that the entry does not give refuses nothing."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
@@ -71,19 +71,25 @@ def make_request(
             kinds = ", ".join(type(one).__name__ for one in given)
             return None, [f'pass the fields by name, model="vendorh3", prompt="…", or one VideoRequest; not {kinds}']
     known = {name: value for name, value in fields.items() if name in _FIELDS}
-    problems = [f"{name}: {_problem_of_name(name)}" for name in fields if name not in known]
+    problems = [f"{name}: {_problem_of_argument(name)}" for name in fields if name not in known]
     problems += [f"{name}: required" for name in ("model", "prompt") if name not in fields]
     return _with_absolute_urls(VideoRequest(**{"model": "", "prompt": "", **known}), absolute), problems
 
 
-def _problem_of_name(name: str) -> str:
-    if name in UPSTREAM_NAMES:
-        return f"not a field of this service; use {UPSTREAM_NAMES[name]}"
+def _problem_of_argument(name: str) -> str:
     if name in _ARGUMENTS:
         return f"not a field of a request; {_ARGUMENTS[name]}"
-    near = get_close_matches(name, _FIELDS, n=1)
+    return problem_of_name(name, _FIELDS, "pass undocumented fields in extra={…}")
+
+
+def problem_of_name(name: object, names: Iterable[str], advice: str) -> str:
+    """What is wrong with the name of a field that is none of ``names``. The advice is given if nothing like it is known
+    of other services."""
+    if isinstance(name, str) and name in UPSTREAM_NAMES:
+        return f"not a field of this service; use {UPSTREAM_NAMES[name]}"
+    near = get_close_matches(str(name), names, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
-    return f"no such field{hint}; pass undocumented fields in extra={{…}}"
+    return f"no such field{hint}; {advice}"
 
 
 def _with_absolute_urls(request: VideoRequest, absolute: Callable[[str], str]) -> VideoRequest:

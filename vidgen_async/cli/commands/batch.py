@@ -59,7 +59,7 @@ def _read_command(ctx: click.Context, param: click.Parameter, value: str | None)
 @sandbox_option
 @poll_interval_option
 @connection_options(orders=True, budget=True)
-async def batch(run: "Run", is_check: bool, **options: Any) -> None:
+async def batch(run: "Run", is_check: bool, on_saved: tuple[str, ...], **options: Any) -> None:
     """Order the videos of the manifest JOBS, and save each.
 
     JOBS has JSON lines or CSV (- is stdin): the fields of a create, order_id, and perhaps output and local_images. All
@@ -77,7 +77,7 @@ async def batch(run: "Run", is_check: bool, **options: Any) -> None:
     from vidgen_async.cli.batch_run import check_batch, run_batch  # noqa: PLC0415 - help needs no client
 
     if not is_check:
-        await run_batch(run, **options)
+        await run_batch(run, on_saved, **options)
         return
     price = run.settings.price or os.environ.get("VIDGEN_PRICE")
     if run.settings.max_points is None:  # the name of a price is enough
