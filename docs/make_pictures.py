@@ -40,6 +40,7 @@ NOON = f"UTC{datetime.now(UTC).hour - 12:+d}"
 GENERATE = r"""vidgen generate "A paper boat sails at dawn" \
     --image examples/boat.png --sandbox -o boat.mp4"""
 WATCH = "vidgen watch --journal sqlite:///orders.db"
+BATCH = "vidgen batch jobs.csv -o videos --report report.html"
 PROMPTS = {
     "order-1181": "A paper boat sails at dawn",
     "order-1182": "[fail: the prompt was refused] A boat",
@@ -167,16 +168,35 @@ def shows_all_states(screen: Screen) -> bool:
     return states == "completed failed completed running running queued"
 
 
-async def make_watch(pictures: Path, directory: Path, service: Sandbox) -> None:
+def shows_half_of_a_batch(screen: Screen) -> bool:
+    lines = [line.plain for line in screen.shown_lines()]
+    return "2 saved · 3 running · 1 failed" in lines and "left" in lines[-1]
+
+
+async def make_watch(
+    path: Path,
+    command: str,
+    is_done: Callable[[Screen], bool],
+    directory: Path,
+    service: Sandbox,
+) -> None:
+    """Make the picture of a command that shows the orders of the journal."""
     screen = await asyncio.to_thread(
         run,
-        WATCH,
+        command,
         directory,
-        shows_all_states,
+        is_done,
         VIDGEN_API_KEY=service.api_key,
         VIDGEN_BASE_URL=service.base_url,
+        VIDGEN_JOURNAL=f"sqlite:///{directory}/orders.db",
     )
-    save_terminal(pictures / "watch.svg", WATCH, screen)
+    save_terminal(path, command, screen)
+
+
+def write_manifest(path: Path) -> None:
+    """Write the rows of the orders."""
+    rows = [f"{order},gen-2.0,{prompt},5" for order, prompt in PROMPTS.items()]
+    path.write_text("\n".join(["order_id,model,prompt,duration", *rows]))
 
 
 async def make_console(pictures: Path, service: Sandbox) -> None:
@@ -208,7 +228,13 @@ async def make_pictures(pictures: Path) -> None:
             speed=0, queued_for=20, running_for=100, api_key="sandbox-key"
         ) as service:
             await create_orders(service, f"sqlite:///{directory}/orders.db")
-            await make_watch(pictures, directory, service)
+            write_manifest(directory / "jobs.csv")
+            for name, command, is_done in (
+                ("watch", WATCH, shows_all_states),
+                ("batch", BATCH, shows_half_of_a_batch),
+            ):
+                path = pictures / f"{name}.svg"
+                await make_watch(path, command, is_done, directory, service)
             await make_console(pictures, service)
 
 
