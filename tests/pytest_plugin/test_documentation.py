@@ -42,11 +42,6 @@ def test_the_transport_of_the_page_fulfils_the_contract(project):
     assert ran.code == 0
 
 
-def test_the_test_with_aioresponses_passes(project):
-    project.tests(find_program("vidgen_aioresponses_fix").text)
-    assert "1 passed" in project.pytest().text
-
-
 def test_the_page_names_each_fixture():
     fixtures = ("vidgen_sandbox", "vidgen_client", "vidgen_cassette", "vidgen_aioresponses_fix")
     assert [name for name in fixtures if f"`{name}`" not in PAGES[PAGE]] == []
