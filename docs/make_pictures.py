@@ -35,11 +35,14 @@ from vidgen_async.sandbox import Fault, Sandbox
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = Path(__file__).parent / "pictures"
 COLUMNS, LINES = 80, 24
+#: A terminal that can be read on a phone.
+NARROW = 60
 #: The time zone where it is noon, and all times of a run are of one day.
 NOON = f"UTC{datetime.now(UTC).hour - 12:+d}"
 GENERATE = r"""vidgen generate "A paper boat sails at dawn" \
     --image examples/boat.png --sandbox -o boat.mp4"""
 WATCH = "vidgen watch --journal sqlite:///orders.db"
+BATCH = "vidgen batch jobs.csv -o videos"
 PROMPTS = {
     "order-1181": "A paper boat sails at dawn",
     "order-1182": "[fail: the prompt was refused] A boat",
@@ -64,7 +67,7 @@ class Screen(pyte.Screen):
         """What is shown, without the empty lines at the end."""
         lines = []
         for y in range(LINES):
-            cells = [self.buffer[y][x] for x in range(COLUMNS)]
+            cells = [self.buffer[y][x] for x in range(self.columns)]
             parts = [
                 ("".join(cell.data for cell in same), style)
                 for style, same in groupby(cells, style_of)
@@ -88,14 +91,15 @@ def run(
     command: str,
     directory: Path,
     is_done: Callable[[Screen], bool] = lambda screen: False,
+    columns: int = COLUMNS,
     **environment: str,
 ) -> Screen:
     """Run a vidgen command in a terminal, until it ends or what it shows is
     done; return its screen."""
-    screen = Screen(COLUMNS, LINES)
+    screen = Screen(columns, LINES)
     stream = pyte.ByteStream(screen)
     ours, theirs = os.openpty()
-    size = struct.pack("HHHH", LINES, COLUMNS, 0, 0)
+    size = struct.pack("HHHH", LINES, columns, 0, 0)
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, size)
     words = shlex.split(command.replace("\\\n", ""))[1:]
     process = subprocess.Popen(  # noqa: S603 - our own command
@@ -131,7 +135,7 @@ def run(
 
 def save_terminal(path: Path, command: str, screen: Screen) -> None:
     """Write a terminal as SVG: the command, and what it shows."""
-    console = Console(file=io.StringIO(), record=True, width=COLUMNS)
+    console = Console(file=io.StringIO(), record=True, width=screen.columns)
     console.print(Text.assemble(("$ ", "bold green"), command))
     for line in (*screen.shown_lines(), ""):  # the last line would be cut
         console.print(line)
@@ -167,16 +171,37 @@ def shows_all_states(screen: Screen) -> bool:
     return states == "completed failed completed running running queued"
 
 
-async def make_watch(pictures: Path, directory: Path, service: Sandbox) -> None:
+def shows_half_of_a_batch(screen: Screen) -> bool:
+    lines = [line.plain for line in screen.shown_lines()]
+    return "2 saved · 3 running · 1 failed" in lines and "left" in lines[-1]
+
+
+async def make_watch(
+    path: Path,
+    command: str,
+    is_done: Callable[[Screen], bool],
+    columns: int,
+    directory: Path,
+    service: Sandbox,
+) -> None:
+    """Make the picture of a command that shows the orders of the journal."""
     screen = await asyncio.to_thread(
         run,
-        WATCH,
+        command,
         directory,
-        shows_all_states,
+        is_done,
+        columns,
         VIDGEN_API_KEY=service.api_key,
         VIDGEN_BASE_URL=service.base_url,
+        VIDGEN_JOURNAL=f"sqlite:///{directory}/orders.db",
     )
-    save_terminal(pictures / "watch.svg", WATCH, screen)
+    save_terminal(path, command, screen)
+
+
+def write_manifest(path: Path) -> None:
+    """Write the rows of the orders."""
+    rows = [f"{order},gen-2.0,{prompt},5" for order, prompt in PROMPTS.items()]
+    path.write_text("\n".join(["order_id,model,prompt,duration", *rows]))
 
 
 async def make_console(pictures: Path, service: Sandbox) -> None:
@@ -208,7 +233,13 @@ async def make_pictures(pictures: Path) -> None:
             speed=0, queued_for=20, running_for=100, api_key="sandbox-key"
         ) as service:
             await create_orders(service, f"sqlite:///{directory}/orders.db")
-            await make_watch(pictures, directory, service)
+            write_manifest(directory / "jobs.csv")
+            for name, *how in (
+                ("watch", WATCH, shows_all_states, COLUMNS),
+                ("batch", BATCH, shows_half_of_a_batch, NARROW),
+            ):
+                path = pictures / f"{name}.svg"
+                await make_watch(path, *how, directory, service)
             await make_console(pictures, service)
 
 

@@ -12,10 +12,10 @@ from PIL import Image
 from tests.docs.documentation import PAGES, ROOT
 
 PICTURES = ROOT / "docs" / "pictures"
-TERMINALS = ("generate.svg", "watch.svg")
+TERMINALS = ("generate.svg", "watch.svg", "batch.svg")
 CONSOLES = ("console-dark.png", "console-light.png")
 #: Parts that differ in each run: ids, times, durations and rates.
-VARYING = r"task_\w+|[0-9a-f]{8}-[0-9a-f-]{27}|\d\d:\d\d:\d\d|[\d.]+(?= k?B| s\b| ms\b| polls/s)"
+VARYING = r"task_\w+|[0-9a-f]{8}-[0-9a-f-]{27}|\d\d:\d\d:\d\d|[\d.]+(?= k?B| s\b| ms\b| polls/s| rows/min)"
 
 
 @pytest.fixture(scope="module")

@@ -6,23 +6,21 @@ import io
 import json
 import logging
 import re
-import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
 
 import av
 import pytest
-from aiohttp import ClientPayloadError
-from aiohttp.test_utils import TestClient, TestServer
 from yarl import URL
 
 from tests.docs.documentation import ROOT, find_blocks, find_program, run_program
-from tests.free_ports import find_port
 from tests.media.test_upload import PNG
 from tests.transports.raw_service import make_certificate, raw_service, responds
-from vidgen_async import CatalogModel, Client, UncertainCreateError, VideoRequest
+from vidgen_async import CatalogModel, Client, Pacing, UncertainCreateError, VideoRequest
 from vidgen_async.errors import ConnectError, ConnectionLostError
 from vidgen_async.sandbox import Fault
 from vidgen_async.transports import BufferedResponse, Delivery, DirectTransport, FakeTransport, Request
@@ -189,160 +187,27 @@ async def test_the_program_with_a_handling_block_saves_the_video_and_makes_one_o
 
 
 @pytest.mark.usefixtures("environment")
-async def test_the_web_app_orders_once_and_streams_the_video(service):
-    async with TestClient(TestServer(run_program("def make_app(")["make_app"]())) as browser:
-        answers = [await browser.put("/orders/o-1", json={"prompt": "a boat"}) for _ in range(2)]
-        assert [answer.status for answer in answers] == [201, 201]
-        assert len(service.creates) == 1
-        task_id = (await answers[0].json())["task"]
-        video = await browser.get(f"/videos/{task_id}")
-        assert (video.status, video.content_type) == (200, "video/mp4")
-        assert len(await video.read()) == video.content_length
-        head = await browser.head(f"/videos/{task_id}")
-        assert (head.status, head.content_length) == (200, video.content_length)
-        part = await browser.get(f"/videos/{task_id}", headers={"Range": "bytes=0-99"})
-        assert (part.status, len(await part.read())) == (206, 100)
-
-
-@pytest.mark.usefixtures("environment")
-async def test_the_web_app_answers_each_outcome_of_an_order(service, caplog):
-    shop = run_program("def make_app(")
-    service.faults.add("videos.create", Fault.close_after_body())
-    service.faults.add("videos.create", Fault.status(400))
-    service.faults.add("videos.create", Fault.status(402))
-    service.faults.add("videos.create", Fault.status(401))
-    async with TestClient(TestServer(shop["make_app"]())) as browser:
-
-        async def put(order_id: str, **body: object) -> tuple[int, str | None, dict[str, object]]:
-            answer = await browser.put(f"/orders/{order_id}", **(body or {"json": {"prompt": "a boat"}}))
-            return answer.status, answer.headers.get("Retry-After"), await answer.json()
-
-        uncertain = 202, None, {"state": "uncertain"}
-        assert [await put("lost") for _ in range(2)] == [uncertain, uncertain]
-        status, _, refused = await put("refused")
-        assert (status, refused["state"]) == (422, "invalid")
-        # What is wrong with the account of the shop is for its log.
-        assert [await put(order_id) for order_id in ("credits", "key")] == [(502, None, {"state": "failed"})] * 2
-        assert "credits" in caplog.messages[-2]
-        assert "key" in caplog.messages[-1]
-        assert (await put("key"))[0] == 201
-        assert await put("key", json={"prompt": "another boat"}) == (409, None, {"state": "conflict"})
-        async with service.refusing():
-            assert await put("later") == (503, "10", {"state": "later"})
-        received = len(service.creates)
-
-        invalid = 422, None, {"state": "invalid", "problems": ["prompt: must not be empty"]}
-        assert await put("invalid", json={"prompt": ""}) == invalid
-        for body in (b"", b"{", b"\xff", b"[]", b"{}", b"1"):
-            assert (await put("no-json", data=body))[0] == 400
-        assert (await put("no-text", json={"prompt": 1}))[0] == 422
-        assert len(service.creates) == received
-
-
-@pytest.mark.needs_dev
-@pytest.mark.usefixtures("environment")
-async def test_the_web_app_does_not_keep_a_browser_waiting_behind_a_pause(service):
-    shop = run_program("def make_app(")
-    service.faults.add("videos.create", Fault.status(429, headers={"Retry-After": "300"}))
-    async with TestClient(TestServer(shop["make_app"]())) as browser:
-        answers = [await browser.put("/orders/o-1", json={"prompt": "a boat"})]
-        shop["ANSWER_WITHIN"] = 0.05
-        answers.append(await browser.put("/orders/o-2", json={"prompt": "a boat"}))
-        assert [(answer.status, answer.headers["Retry-After"]) for answer in answers] == [(503, "300"), (202, "10")]
-        assert await answers[1].json() == {"state": "sending"}
-        assert len(service.creates) == 1
-
-
-@pytest.mark.usefixtures("environment")
-async def test_the_web_app_answers_each_reason_why_there_is_no_video(service, client):
-    completed, failed = [
-        (await client.videos.create(model="gen-2.0", prompt=prompt, duration=5)).task_id
-        for prompt in ("a boat", "a boat [fail: too blue]")
-    ]
-    for fault in (Fault.status(409), Fault.status(503), Fault.status(401)):
-        service.faults.add("videos.content", fault)
-    async with TestClient(TestServer(run_program("def make_app(")["make_app"]())) as browser:
-
-        async def get(task_id: str) -> tuple[int, str | None, dict[str, object]]:
-            answer = await browser.get(f"/videos/{task_id}")
-            return answer.status, answer.headers.get("Retry-After"), await answer.json()
-
-        assert await get(completed) == (404, "60", {"state": "not ready"})
-        assert await get(completed) == (503, "10", {"state": "later"})
-        assert await get(completed) == (502, None, {"state": "failed"})
-        assert await get(failed) == (410, None, {"state": "failed", "reason": "too blue"})
-        assert await get("unknown") == (404, None, {"state": "unknown"})
-        service.faults.add("videos.get", Fault.status(401), after=1)  # the client asks before it raises
-        assert await get(failed) == (502, None, {"state": "failed"})
-
-
-@pytest.mark.usefixtures("environment")
-async def test_the_web_app_closes_the_connection_of_a_video_that_is_cut_short(service, client):
-    receipt = await client.videos.create(model="gen-2.0", prompt="a boat", duration=5)
-    service.faults.add("videos.content", Fault.cut())
-    async with TestClient(TestServer(run_program("def make_app(")["make_app"]())) as browser:
-        video = await browser.get(f"/videos/{receipt.task_id}")
-        with pytest.raises(ClientPayloadError):
-            await video.read()
-
-
-@pytest.mark.skipif(shutil.which("curl") is None, reason="the page uses curl")
-@pytest.mark.usefixtures("environment")
-async def test_the_web_app_is_run_and_used_with_the_commands_of_its_page(service, tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setenv("PYTHONUNBUFFERED", "1")
-    port = str(find_port())
-    (tmp_path / "shop.py").write_text(find_program("def make_app(").text.replace("8000", port))
-
-    async def run(commands: str, task_id: str = "") -> list[str]:
-        """The line that each command prints."""
-        address = str(URL(service.base_url).origin())
-        for name, value in {"8000": port, "http://127.0.0.1:8080": address, "TASK": task_id}.items():
-            commands = commands.replace(name, value)
-        commands = commands.replace("vidgen ", f"{sys.executable} -m vidgen_async ").replace("\\\n", "")
-        return [await output_of(command) for command in commands.splitlines()]
-
-    pages = [block.text for block in find_blocks("sh") if block.page == "docs/how-to/web-app.md"]
-    use, lose, decide = pages
-    order, download = use.splitlines()
-    app = await asyncio.create_subprocess_exec(sys.executable, "shop.py", cwd=tmp_path, stdout=subprocess.PIPE)
-    try:
-        assert port.encode() in await app.stdout.readline()
-        tasks = [json.loads(line)["task"] for _ in range(2) for line in await run(order)]
-        await run(download, tasks[0])
-        assert tasks == [service.creates[0].task_id] * 2
-
-        _, lost = await run(lose)
-        assert json.loads(lost) == {"state": "uncertain"}
-        adopted = service.creates[1].task_id
-        listed, _, answer = await run(decide, adopted)
-        assert "o-2" in listed
-        assert json.loads(answer) == {"state": "accepted", "task": adopted}
-    finally:
-        app.terminate()
-        await app.communicate()
-    assert len(service.creates) == 2
-    assert (tmp_path / "boat.mp4").read_bytes()[4:8] == b"ftyp"
-
-
-async def output_of(command: str) -> str:
-    process = await asyncio.create_subprocess_exec(*shlex.split(command), stdout=subprocess.PIPE)
-    output, _ = await process.communicate()
-    assert process.returncode == 0
-    return output.decode()
-
-
-@pytest.mark.usefixtures("environment")
 async def test_the_worker_that_is_started_again_orders_nothing_twice(service, capsys):
     work = run_program("async def work(")["work"]
     jobs = {"job-1": "a boat", "job-2": "another boat [fail: too blue]"}
 
-    first = await work(jobs)
-    again = await work(jobs)
-
-    assert (first, again) == ([f"{service.creates[0].task_id}.mp4"], [])
+    assert await work(jobs) == [Path("job-1.mp4")]
+    assert await work(jobs) == []
     assert len(service.creates) == 2
     assert "too blue" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("environment")
+async def test_the_worker_saves_a_video_while_another_create_waits_for_the_submission_limit(service, tmp_path):
+    program = run_program("async def work(")
+    program["Client"] = partial(Client, pacing=Pacing(limit=1, window=3600))
+    work = asyncio.ensure_future(program["work"]({"job-1": "a boat", "job-2": "another boat"}))
+    async with asyncio.timeout(20):
+        while not list(tmp_path.glob("*.mp4")):  # noqa: ASYNC110 - it has no event
+            await asyncio.sleep(0.01)
+    assert (len(service.creates), work.done()) == (1, False)
+    work.cancel()
+    await asyncio.wait({work})
 
 
 @pytest.mark.usefixtures("environment")
@@ -362,7 +227,7 @@ async def test_the_worker_that_is_cancelled_during_a_download_saves_the_video_th
     first.cancel()
     await asyncio.wait({first})
 
-    assert await work({"job-1": "a boat"}) == [f"{service.creates[0].task_id}.mp4"]
+    assert await work({"job-1": "a boat"}) == [Path("job-1.mp4")]
     assert len(service.creates) == 1
 
 
@@ -466,7 +331,7 @@ async def test_the_program_that_trusts_the_certificates_of_a_proxy_connects(tmp_
 @pytest.mark.needs_dev
 def test_every_program_passes_a_strict_type_checker(tmp_path):
     """With the cache of the project's own check, which has read the package already."""
-    imported = {"def make_app(": "shop", "class RequestIds(": "request_ids"}
+    imported = {"class RequestIds(": "request_ids"}
     for number, block in enumerate(find_blocks("python")):
         names = [name for marker, name in imported.items() if marker in block.text]
         (tmp_path / f"{names[0] if names else f'program_{number}'}.py").write_text(block.text)

@@ -17,6 +17,7 @@ import pytest
 import pytest_asyncio
 from attrs import define, evolve, field
 
+from tests.browser import open_browser
 from tests.stopped_sandbox import Service, stopped_sandbox
 from vidgen_async.sandbox import Sandbox, media
 from vidgen_async.sandbox.media import render
@@ -29,6 +30,8 @@ COMMANDS = {
     "aiohttp": (str(EXAMPLES / "aiohttp_app.py"),),
     "django": (*UVICORN, "django_shop.asgi:application"),
 }
+#: The apps with the page and the modules that they share.
+SHARING = ("aiohttp", "django")
 #: Seconds for anything that happens in milliseconds.
 LIMIT = 20
 in_module = pytest_asyncio.fixture(loop_scope="module")
@@ -114,9 +117,9 @@ class WebApp:
         return response
 
     @asynccontextmanager
-    async def events(self, last_event_id: str | None = None) -> AsyncIterator["Events"]:
+    async def events(self, last_event_id: str | None = None, path: str = "/events") -> AsyncIterator["Events"]:
         headers = {} if last_event_id is None else {"Last-Event-ID": last_event_id}
-        async with self.session.get(f"{self.url}/events", headers=headers) as response:
+        async with self.session.get(f"{self.url}{path}", headers=headers) as response:
             assert (response.status, response.content_type) == (200, "text/event-stream")
             yield Events(response.content)
 
@@ -187,3 +190,24 @@ async def start(service: Service, tmp_path: Path) -> AsyncIterator[Callable[...,
             log = "".join(app.log)
             assert "Traceback" not in log, log
             assert service.sandbox.api_key not in log
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def browser() -> AsyncIterator[Any]:
+    async with open_browser() as context:
+        yield context
+
+
+@in_module
+async def page(browser) -> AsyncIterator[Any]:
+    """A page of its own, without errors and without requests to other hosts."""
+    page = await browser.new_page()
+    messages: list[str] = []
+    requests: list[str] = []
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    page.on("request", lambda request: requests.append(request.url))
+    yield page
+    host = page.url.split("/")[2]
+    await page.close()
+    assert messages == []
+    assert [url for url in requests if url.split("/")[2] != host and not url.startswith("data:")] == []

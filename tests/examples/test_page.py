@@ -1,40 +1,17 @@
 """The page of the web apps in a real browser."""
 
 import signal
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from tests.browser import expect, open_browser, reaches
-from tests.examples.conftest import COMMANDS, in_module
+from tests.browser import expect, reaches
+from tests.examples.conftest import SHARING
 from vidgen_async import Client
 from vidgen_async.sandbox import Fault
 
 #: One event loop and one browser for all tests, because they are slow to start.
 pytestmark = [pytest.mark.needs_dev, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
-
-
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def browser() -> AsyncIterator[Any]:
-    async with open_browser() as context:
-        yield context
-
-
-@in_module
-async def page(browser) -> AsyncIterator[Any]:
-    """A page of its own, without errors and without requests to other hosts."""
-    page = await browser.new_page()
-    messages: list[str] = []
-    requests: list[str] = []
-    page.on("pageerror", lambda error: messages.append(str(error)))
-    page.on("request", lambda request: requests.append(request.url))
-    yield page
-    host = page.url.split("/")[2]
-    await page.close()
-    assert messages == []
-    assert [url for url in requests if url.split("/")[2] != host and not url.startswith("data:")] == []
 
 
 async def order(page: Any, prompt: str = "A paper boat sails at dawn") -> Any:
@@ -48,7 +25,7 @@ def state(row: Any) -> Any:
     return row.locator(".state")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", SHARING)
 async def test_a_person_orders_follows_the_progress_and_plays_any_part_of_the_video(name, start, service, page):
     app = await start(name)
     sent: list[str] = []
@@ -80,7 +57,7 @@ async def test_a_person_orders_follows_the_progress_and_plays_any_part_of_the_vi
     assert len(service.sandbox.creates) == 1
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", SHARING)
 async def test_the_page_continues_by_itself_when_the_app_was_killed_and_started_again(name, start, service, page):
     app = await start(name)
     await page.goto(app.url)
@@ -124,7 +101,7 @@ async def test_an_order_whose_answer_was_lost_is_sent_again_with_its_id(start, s
 
 
 async def test_an_uncertain_order_shows_what_an_operator_does_and_then_the_decision(start, service, page, tmp_path):
-    app = await start("fastapi")
+    app = await start("django")
     service.sandbox.faults.add("videos.create", Fault.close_after_body())
     await page.goto(app.url)
     row = await order(page)

@@ -1,4 +1,4 @@
-"""The web apps of examples/, each started as its documentation says and driven over HTTP."""
+"""The web apps of examples/ that share a page, each started as its documentation says and driven over HTTP."""
 
 import asyncio
 import signal
@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-from tests.examples.conftest import COMMANDS, EXAMPLES, LIMIT
+from tests.examples.conftest import EXAMPLES, LIMIT, SHARING
 from vidgen_async import Client, JournalError, VidgenError
 from vidgen_async.clock import VirtualClock
 from vidgen_async.journal import MemoryJournal
@@ -15,7 +15,7 @@ from vidgen_async.sandbox import Fault
 pytestmark = [pytest.mark.needs_dev, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 
-@pytest.fixture(params=COMMANDS)
+@pytest.fixture(params=SHARING)
 def name(request: pytest.FixtureRequest) -> str:
     return request.param
 
