@@ -50,6 +50,7 @@ SECTIONS = {
 _LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
 #: What autodoc writes before a name whose modules are not to be shown.
 _MARK = re.compile(r"~(?:\w+\.)+(?=[A-Z])")
+_CLASS = re.compile(r"<class '(?:\w+\.)*(\w+)'>")
 _FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 
 
@@ -174,14 +175,32 @@ def leave_out_object(
     bases[:] = [base for base in bases if base is not object]
 
 
+def shorten_signature(
+    app: Sphinx,
+    what: str,
+    name: str,
+    obj: object,
+    options: object,
+    signature: str | None,
+    returns: str | None,
+) -> tuple[str, str | None] | None:
+    """Leave out an inherited constructor of an error, and repr of defaults."""
+    if not signature:
+        return None
+    if what == "exception" and "__init__" not in vars(obj):
+        return "", returns
+    return _CLASS.sub(r"\1", signature.replace("=NOTHING", "=...")), returns
+
+
 def tidy_entries(app: Sphinx, page: nodes.document) -> None:
-    """Remove the line of bases from classes without, and marks of links."""
+    """Remove the line of bases from classes without, and what is not read."""
     for line in list(page.findall(nodes.paragraph)):
         if line.astext() == "Bases:":
             line.parent.remove(line)
     for text in list(page.findall(nodes.Text)):
-        if _MARK.search(text):
-            text.parent.replace(text, nodes.Text(_MARK.sub("", text)))
+        shown = _MARK.sub("", text.replace(" -- ", " \N{EN DASH} "))
+        if shown != text:
+            text.parent.replace(text, nodes.Text(shown))
 
 
 def leave_out_constructor(
@@ -252,7 +271,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("source-read", read_page)
     app.connect("missing-reference", resolve_name)
     app.connect("autodoc-process-bases", leave_out_object)
-    app.connect("autodoc-process-docstring", describe_data, priority=400)
+    app.connect("autodoc-process-signature", shorten_signature, 600)
+    app.connect("autodoc-process-docstring", describe_data, 400)
     app.connect("doctree-read", tidy_entries)
     app.connect("object-description-transform", leave_out_constructor, 600)
     app.add_search_language(StatusSearch)
