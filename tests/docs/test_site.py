@@ -68,7 +68,7 @@ PALE_TEXT = """least => {
 #: not named.
 WRONG_ENTRIES = """() => [
     ...[...document.querySelectorAll("dl.py.data")].filter(
-        entry => /^$|^(alias of|Represent a|Built-in|A Mapping|str\\()/.test(entry.querySelector("dd").innerText.trim()),
+        entry => /^($|alias of|Represent a|Built-in|A Mapping|str\\()/.test(entry.querySelector("dd").innerText.trim()),
     ),
     ...[...document.querySelectorAll("dl.field-list > dt")].filter(label => label.innerText.startsWith("Type")),
     ...[...document.querySelectorAll("dl.py.class > dd > p")].filter(line => line.innerText.trim() === "Bases:"),
