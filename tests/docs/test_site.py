@@ -70,7 +70,7 @@ WRONG_ENTRIES = """() => [
     ...[...document.querySelectorAll("dl.py.data")].filter(
         entry => /^($|alias of|Represent a|Built-in|A Mapping|str\\()/.test(entry.querySelector("dd").innerText.trim()),
     ),
-    ...[...document.querySelectorAll("dl.field-list > dt")].filter(label => label.innerText.startsWith("Type")),
+    ...[...document.querySelectorAll("dl.field-list > dt")].filter(label => label.textContent.startsWith("Type")),
     ...[...document.querySelectorAll("dl.py.class > dd > p")].filter(line => line.innerText.trim() === "Bases:"),
 ].map(entry => entry.innerText.slice(0, 80))"""
 
