@@ -55,4 +55,7 @@ html_title = f"vidgen_async {release}"
 html_show_sphinx = False
 html_use_index = False  # no page links it, and it is too wide for a phone
 html_domain_indices = False
+html_static_path = ["_static/search.js", "_static/site.css"]
+html_css_files = ["site.css"]
+html_js_files = ["search.js"]
 copybutton_prompt_text = "$ "

@@ -152,16 +152,14 @@ def draw_layers() -> Drawing:
         "The packages in layers, from the entry points to the values"
     )
     for row, packages in enumerate(layers):
-        width = (WIDTH - 24 - 6 * (len(packages) - 1)) / len(packages)
-        for column, package in enumerate(packages):
+        # Boxes share the width by the lengths of their names.
+        lengths = [len(package) + 3 for package in packages]
+        unit = (WIDTH - 24 - 6 * (len(packages) - 1)) / sum(lengths)
+        left = 12.0
+        for package, length in zip(packages, lengths, strict=True):
             kind = "other" if package == "sandbox" else "box"
-            drawing.box(
-                12 + column * (width + 6),
-                12 + 46 * row,
-                width,
-                package,
-                kind=kind,
-            )
+            drawing.box(left, 12 + 46 * row, length * unit, package, kind=kind)
+            left += length * unit + 6
         if row:
             drawing.arrow((WIDTH / 2, 46 * row - 7), (WIDTH / 2, 46 * row + 11))
     drawing.text(

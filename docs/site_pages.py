@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import sys
 from pathlib import Path
 
 from docutils import nodes
@@ -10,6 +11,7 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.pycode import ModuleAnalyzer
+from sphinx.search.en import SearchEnglish
 from sphinx.util.nodes import make_refnode
 from tests.rules.description import RULES
 from vidgen_async.events import Event
@@ -46,6 +48,9 @@ SECTIONS = {
     "9": "Versioning",
 }
 _LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
+#: What autodoc writes before a name whose modules are not to be shown.
+_MARK = re.compile(r"~(?:\w+\.)+(?=[A-Z])")
+_CLASS = re.compile(r"<class '(?:\w+\.)*(\w+)'>")
 _FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 
 
@@ -170,8 +175,105 @@ def leave_out_object(
     bases[:] = [base for base in bases if base is not object]
 
 
+def shorten_signature(
+    app: Sphinx,
+    what: str,
+    name: str,
+    obj: object,
+    options: object,
+    signature: str | None,
+    returns: str | None,
+) -> tuple[str, str | None] | None:
+    """Leave out an inherited constructor of an error, and repr of defaults."""
+    if not signature:
+        return None
+    if what == "exception" and "__init__" not in vars(obj):
+        return "", returns
+    return _CLASS.sub(r"\1", signature.replace("=NOTHING", "=...")), returns
+
+
+def tidy_entries(app: Sphinx, page: nodes.document) -> None:
+    """Remove the line of bases from classes without, and what is not read."""
+    for line in list(page.findall(nodes.paragraph)):
+        if line.astext() == "Bases:":
+            line.parent.remove(line)
+    for text in list(page.findall(nodes.Text)):
+        shown = _MARK.sub("", text.replace(" -- ", " \N{EN DASH} "))
+        if shown != text:
+            text.parent.replace(text, nodes.Text(shown))
+
+
+def leave_out_constructor(
+    app: Sphinx, domain: str, kind: str, content: addnodes.desc_content
+) -> None:
+    """Remove the parameters of a class that are its attributes, or inherited.
+
+    They are shown if one is described, and of an error that has its own.
+    """
+    if kind not in ("class", "exception"):
+        return
+    signature = content.parent[0]
+    value = getattr(sys.modules[signature["module"]], signature["fullname"])
+    is_shown = kind == "exception" and "__init__" in vars(value)
+    for fields in [
+        part for part in content if isinstance(part, nodes.field_list)
+    ]:
+        described = any(
+            name.astext().startswith("param ") and body.astext()
+            for name, body in fields
+        )
+        fields[:] = [field for field in fields if field[0].astext() != "rtype"]
+        if not (described or is_shown):
+            content.remove(fields)
+
+
+def find_description(name: str, obj: object) -> list[str]:
+    """Return the lines that describe a name where the package defines it."""
+    name = name.rpartition(".")[2]
+    for module in sorted(sys.modules):
+        if module.startswith("vidgen_async.") and (
+            vars(sys.modules[module]).get(name) is obj
+        ):
+            source = ModuleAnalyzer.for_module(module)
+            if lines := source.find_attr_docs().get(("", name)):
+                return list(lines)
+    return []
+
+
+def describe_data(
+    app: Sphinx,
+    what: str,
+    name: str,
+    obj: object,
+    options: object,
+    lines: list[str],
+) -> None:
+    """Describe data as its source does, not as the class of its value.
+
+    An empty first line keeps napoleon from reading what precedes a colon as
+    the type of an attribute.
+    """
+    if what == "data":
+        lines[:] = find_description(name, obj)
+    if what in ("attribute", "property", "data"):
+        lines.insert(0, "\\ ")
+
+
+class StatusSearch(SearchEnglish):
+    """The search, with numbers of three digits: statuses of HTTP."""
+
+    def word_filter(self, word: str) -> bool:
+        is_status = len(word) == 3 and word.isdigit()
+        return is_status or super().word_filter(word)
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("source-read", read_page)
     app.connect("missing-reference", resolve_name)
     app.connect("autodoc-process-bases", leave_out_object)
+    app.connect("autodoc-process-signature", shorten_signature, 600)
+    app.connect("autodoc-process-docstring", describe_data, 400)
+    app.connect("doctree-read", tidy_entries)
+    app.connect("object-description-transform", leave_out_constructor, 600)
+    app.add_search_language(StatusSearch)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

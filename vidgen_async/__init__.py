@@ -49,7 +49,7 @@ if _typing.TYPE_CHECKING:
     )
     from vidgen_async.watcher import Outcome
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Account",

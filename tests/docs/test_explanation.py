@@ -21,7 +21,7 @@ MODULE = re.compile(r"\b[\w/]+\.py\b")
 
 def reading_order() -> list[str]:
     """The files of the reading order, from the root."""
-    (section,) = re.findall(r"^## Reading order$.*?(?=^## )", ARCHITECTURE, re.MULTILINE | re.DOTALL)
+    (section,) = re.findall(r"^## Reading order$.*", ARCHITECTURE, re.MULTILINE | re.DOTALL)
     return re.findall(r"\]\(\.\./\.\./([^)]+\.py)\)", section)
 
 

@@ -64,14 +64,15 @@ PALE_TEXT = """least => {
     });
 }"""
 
-
-def is_problem(message: Any) -> bool:
-    """Whether a line of the console shows a fault of the page.
-
-    Sphinx's search uses an anchor as a CSS selector, where the dots of a Python name mean classes; without a match it
-    warns, and shows the beginning of the page instead.
-    """
-    return message.type in ("error", "warning") and not message.text.startswith("Anchored content block not found")
+#: Types without a description or with that of Python, texts that stand as the type of an attribute, and bases that are
+#: not named.
+WRONG_ENTRIES = """() => [
+    ...[...document.querySelectorAll("dl.py.data")].filter(
+        entry => /^($|alias of|Represent a|Built-in|A Mapping|str\\()/.test(entry.querySelector("dd").innerText.trim()),
+    ),
+    ...[...document.querySelectorAll("dl.field-list > dt")].filter(label => label.textContent.startsWith("Type")),
+    ...[...document.querySelectorAll("dl.py.class > dd > p")].filter(line => line.innerText.trim() === "Bases:"),
+].map(entry => entry.innerText.slice(0, 80))"""
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +103,7 @@ async def page(browser) -> AsyncIterator[Any]:
     """A page of the browser, which must report no errors and load all files."""
     problems: list[str] = []
     page = await browser.new_page()
-    page.on("console", lambda message: is_problem(message) and problems.append(message.text))
+    page.on("console", lambda message: message.type in ("error", "warning") and problems.append(message.text))
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("requestfailed", lambda request: problems.append(f"{request.url}: {request.failure}"))
     yield page
@@ -135,10 +136,31 @@ async def test_pictures_are_shown_in_the_colours_that_the_reader_prefers(page):
         await expect(page.locator(f"img[src$='console-{other}.png']")).to_be_hidden()
 
 
-async def test_the_search_finds_an_error_by_its_name(page):
+async def search(page: Any, words: str) -> Any:
+    """The results for these words, from the field in the sidebar."""
     await page.goto(f"{HOST}/index.html")
-    await page.locator("input.sidebar-search").fill("UncertainCreateError")
+    await page.locator("input.sidebar-search").fill(words)
     await page.keyboard.press("Enter")
-    results = page.locator("#search-results")
+    return page.locator("#search-results li")
+
+
+async def test_the_search_finds_an_error_by_its_name_and_shows_its_description(page):
+    results = await search(page, "UncertainCreateError")
     await expect(results.get_by_role("link", name="vidgen_async.errors.UncertainCreateError")).to_be_visible()
-    await expect(results.locator("li p.context").nth(2)).to_be_visible()
+    excerpts = results.locator("p.context")
+    await expect(excerpts.filter(has_text="It is unknown whether the service accepted the order").first).to_be_visible()
+
+
+@pytest.mark.parametrize("status", ["402", "429", "503"])
+async def test_the_search_finds_a_status_of_http(page, status):
+    results = await search(page, status)
+    await expect(results.get_by_role("link", name="The error tree")).to_be_visible()
+    await expect(results.locator("p.context", has_text=status).first).to_be_visible()
+
+
+async def test_the_reference_describes_each_type_and_attribute_as_its_source_does(page):
+    problems = []
+    for name in (path.stem for path in (ROOT / "docs" / "reference" / "api").glob("*.md")):
+        await page.goto(f"{HOST}/reference/api/{name}.html")
+        problems += await page.evaluate(WRONG_ENTRIES)
+    assert problems == []

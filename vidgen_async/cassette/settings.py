@@ -32,7 +32,7 @@ class Mode(StrEnum):
 
     @classmethod
     def named(cls, name: str) -> "Mode":
-        """ConfigurationError for an unknown name."""
+        """Return the mode of this name; ConfigurationError if there is none."""
         try:
             return cls(name)
         except ValueError as error:
@@ -108,7 +108,7 @@ class Cassette:
         return self.path.exists()
 
     def load(self) -> Document:
-        """CassetteNotFoundError, CassetteVersionError, CassetteInvalidError."""
+        """Read it, as :func:`load` does."""
         return load(self.path)
 
 

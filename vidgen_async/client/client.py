@@ -79,8 +79,8 @@ class Client:
             from it, the account and the order id, so that it is the same in every process and journal. Without it each
             journal has its own.
         max_connections: Maximum number of concurrent polls, and also of other concurrent reads.
-        proxy: The URL of a proxy (default: VIDGEN_PROXY), http:// or https://. A base URL on this machine is always
-            reached directly. Over plain http:// a proxy can read the key, and may repeat a create.
+        proxy: The URL of a proxy (default: VIDGEN_PROXY), ``http://`` or ``https://``. A base URL on this machine is
+            always reached directly. Over plain HTTP a proxy can read the key, and may repeat a create.
         trust_env: Use the proxies of ``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY`` and ``NO_PROXY``, unless one is
             named.
         on_update: Called with every change that a watch sees, of any task, the terminal one included; it may be async.

@@ -28,6 +28,7 @@ from vidgen_async.types.resources import TaskLike
 
 logger = logging.getLogger(__name__)
 
+#: There is no such file, or nothing shows that the video in it is complete.
 FileProblem: TypeAlias = Literal["missing", "incomplete"]
 
 #: The response headers of a video that may be forwarded to a browser.

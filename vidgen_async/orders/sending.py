@@ -105,6 +105,7 @@ _WAITS = {
     True: (logging.WARNING, "the service answered a create of the account with 429"),
 }
 
+#: Called, and awaited if it is async, when the receipt of a create is there.
 OnReceipt: TypeAlias = Callable[[Receipt], Awaitable[None] | None]
 #: Raises InvalidRequestError for a request that is not worth sending.
 Check: TypeAlias = Callable[[], Awaitable[object]]

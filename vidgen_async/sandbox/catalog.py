@@ -88,6 +88,7 @@ def _entry(
 
 
 _MAINTENANCE: Mapping[str, Any] = {"enabled": False, "maintenance": True}
+#: The models of a sandbox: the ten of the catalog when the description was written.
 SNAPSHOT = (
     _entry("tierb-video-345b30093bb2", "Tier B Video", (15, 30), (9, 0, 0), points=57, member_points=55),
     _entry(

@@ -12,6 +12,7 @@ from yarl import URL
 
 from vidgen_async.redaction.messages import hide_secrets
 
+#: Headers with case-insensitive names, several of which may be equal.
 Headers: TypeAlias = CIMultiDictProxy[str]
 
 #: Returns the present API key; it may be async. It must not block the event loop.

@@ -12,6 +12,7 @@ from vidgen_async.clock import Clock, within
 from vidgen_async.events import Event, contain_hook
 from vidgen_async.types.resources import VideoTask
 
+#: Called, and awaited if it is async, with each change of a task.
 OnUpdate: TypeAlias = Callable[[VideoTask], Awaitable[None] | None]
 
 #: The minimum time in seconds for cancelled calls to end.
