@@ -169,8 +169,7 @@ def _blob_problems(path: Path, document: Document) -> Iterator[Problem]:
 
 
 def orphans_in(folder: Path) -> Iterator[Problem]:
-    """Blobs in the directory that no cassette there references, and files of recordings that did not end. The blobs of
-    a damaged cassette, of one in a newer format and of an unfinished recording count as referenced."""
+    """Blobs that no file of the directory references, also no damaged cassette, and recordings that did not end."""
     files = [file for file in _files_in(folder) if file.name.endswith(".json") or UNFINISHED.fullmatch(file.name)]
     for file in files:
         if UNFINISHED.fullmatch(file.name):

@@ -62,10 +62,7 @@ _MOST_CACHED = 4096
 
 
 class Redactor:
-    """Replaces the secrets of one recording by pseudonyms. ``origin`` is the service's, once it is known.
-
-    ``hides_own_queries=False``: query values on the service's host are hidden by their names only, as 0.1.0 did.
-    """
+    """Replaces the secrets of one recording; without ``hides_own_queries`` as 0.1.0 did on the service's host."""
 
     def __init__(
         self,

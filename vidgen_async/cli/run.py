@@ -72,8 +72,7 @@ class Run:
         only_prints: bool = False,
         on_update: "OnUpdate | None" = None,
     ) -> Client:
-        """Open the client of the command; one that only uses the journal needs no key. A command that ``only_prints``
-        fails if stdout cannot be written."""
+        """Open the client. A command that ``only_prints`` fails if stdout cannot be written."""
         if not only_prints:
             drop_lost_output()
         settings = self.settings
@@ -106,8 +105,7 @@ class Run:
         return order
 
     async def create(self, request_options: RequestOptions, *, validate: bool) -> Receipt:
-        """Upload and create. The order id is shown before the order is sent. Nothing is uploaded again for a stored
-        order."""
+        """Upload and create; a stored order uploads nothing. The order id is shown before the order is sent."""
         order_id = str(self.state.order_id)
         known = await self.client.orders.find(order_id)
         model = await self.get_model(request_options, known)
@@ -168,8 +166,7 @@ class Run:
         self._show_price(result.model)
 
     def _show_price(self, model: CatalogModel | None) -> None:
-        """Show the price that the catalog states, before anything is ordered. Its fields are not documented (2.1): all
-        undocumented fields with a number are shown as received, and no total is computed."""
+        """Show all undocumented fields of the catalog entry that have a number, before anything is sent."""
         if model is None:
             return
         texts = {name: show_value(value) for name, value in model.extra.items()}
@@ -214,8 +211,7 @@ class Run:
         return receipt
 
     async def describe_other_accounts(self) -> str:
-        """For an empty list of this account: which others have orders in the journal, here or at another service, up to
-        a few."""
+        """For an empty list: which others have orders in the journal, here or at another service, up to a few."""
         journal = self.journal
         found = [] if isinstance(journal, MemoryJournal) else await journal.accounts(MAX_ACCOUNTS + 2)
         listed = (str(self.client.base_url.origin()), self.settings.account)

@@ -39,8 +39,7 @@ _OTHER_TYPES = (
 
 
 def image_type(head: bytes) -> str | None:
-    """Return the media type of the image that begins with ``head`` (PNG, JPEG, GIF, WebP, BMP, TIFF, HEIC, HEIF, AVIF);
-    None if it is not an image."""
+    """Return the media type of the image that begins with ``head``; None if it is not an image."""
     for pattern, mime in _SIGNATURES:
         if pattern.match(head):
             return mime

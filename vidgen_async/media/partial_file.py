@@ -22,8 +22,7 @@ _MAX_THREADS = 8
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    """Threads of their own: a slow disk must not hold up the DNS queries of new connections, which are made in those of
-    the event loop."""
+    """Threads of their own: a slow disk must not hold up the DNS queries, which are made in those of the loop."""
     return ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="vidgen-files")
 
 

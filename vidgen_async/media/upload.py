@@ -173,11 +173,7 @@ class ImageBody:
 
 
 def image_body(image: Any) -> ImageBody:
-    """Return the request body for an image.
-
-    Raises:
-        InvalidRequestError: It is not an image, or cannot be read.
-    """
+    """Return the request body for an image; InvalidRequestError if it is none, or cannot be read."""
     if isinstance(image, str) and _is_data_uri(image[:_TEXT_HEAD]):
         return _text_body(image, "the data URI")
     if isinstance(image, str | os.PathLike):
@@ -196,10 +192,7 @@ def image_body(image: Any) -> ImageBody:
 
 
 def _read_path(path: str | os.PathLike[str]) -> tuple[bytes, str] | InvalidRequestError:
-    """Return the bytes of the file and how messages name it; or the error if there is no such file.
-
-    The errors have no cause, because those of the system quote the whole path.
-    """
+    """Return the bytes and the name for messages, or the error without a cause, which would quote the path."""
     text = os.fsdecode(path)
     name = f"the file {excerpt(text)!r}"
     if _LIKE_DATA.fullmatch(text):

@@ -27,8 +27,7 @@ _HEX = re.compile(r"(?:[0-9a-f]{2})+|(?:[0-9A-F]{2})+")
 
 
 def is_compressed(data: bytes, *, is_media: bool = False) -> bool:
-    """Whether these bytes are compressed data. ``is_media``: it is a video, an image or a sound, whose bytes may look
-    like some."""
+    """Whether it is compressed data. ``is_media``: a video, image or sound, whose bytes may look like some."""
     if data.startswith(_BEGINNINGS) or (not is_media and _GZIP in data):
         return True
     return _decompresses(data, zlib.MAX_WBITS) or (not is_media and _decompresses(data, -zlib.MAX_WBITS))

@@ -25,8 +25,7 @@ _WORD = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
 def hide_secrets(text: str, known: Iterable[str] = ()) -> str:
-    """``text`` with every secret place and every one of the ``known`` values, or part of one with ``RUN`` letters or
-    more, replaced by an ellipsis. Takes time in proportion to the text."""
+    """``text`` with an ellipsis for each secret place and ``known`` value, in time in proportion to it."""
     from vidgen_async.redaction.named_values import hide_secret_places  # noqa: PLC0415 - needed for messages only
 
     return hide_secret_places(as_known_values(known).hide(text))
@@ -102,9 +101,7 @@ def showable(
     *,
     may_show: Callable[[BaseException], bool] = lambda _: True,
 ) -> BaseException | None:
-    """What may be chained to an error whose message hides the text of ``error``: ``error`` itself if nothing that a
-    traceback shows of it, of its causes and of its contexts has a secret, else the first of its causes of which that
-    is true. ``may_show``: whether an error of the chain may be shown at all."""
+    """``error``, or the first of its causes, of which no traceback shows a secret, or what ``may_show`` refuses."""
     known = as_known_values(known)
     while error is not None and not all(may_show(one) and _is_showable(one, known) for one in _chain_of(error)):
         error = error.__cause__

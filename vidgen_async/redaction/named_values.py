@@ -31,8 +31,7 @@ _PUNCTUATION = ",;)]}"
 
 
 def find_named_values(text: str, *, with_prompts: bool = True) -> Iterator[tuple[str, int, int]]:
-    """The secret names in a text, and where their values begin and end, in order, in time in proportion to the text.
-    Without ``with_prompts``, prompts are searched for secrets like the rest of the text."""
+    """The secret names, and where their values begin and end, in order, in time in proportion to the text."""
     at = 0
     while match := _PAIR.search(text, at):
         start = match.end()

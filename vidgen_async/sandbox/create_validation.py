@@ -80,8 +80,7 @@ def _items(body: dict[str, Any], name: str) -> Iterable[tuple[int, Any]]:
 
 
 def resolve_aliases(body: Any) -> Any:
-    """Return the body with the names that aliases stand for: two that are equal then are the same request. An alias
-    whose value contradicts that of its field is unchanged."""
+    """Return the body with the names that aliases stand for, to compare it; contradicting aliases stay."""
     if not isinstance(body, dict):
         return body
     resolved = dict(body)
@@ -92,8 +91,7 @@ def resolve_aliases(body: Any) -> Any:
 
 
 def read_request(fields: CreateFields, entry: CatalogEntry) -> dict[str, Any]:
-    """Return the fields without aliases and with defaults; raise an InvalidInputError that names every problem with the
-    model."""
+    """Return the fields without aliases and with defaults; an InvalidInputError names every problem with the model."""
     defaults = {"duration": entry.durations[0], "ratio": DEFAULT_RATIO, "resolution": entry.resolutions[0]}
     request: dict[str, Any] = defaults | resolve_aliases(fields)
     problems = [f"{alias}: the alias of {ALIASES[alias]} has another value" for alias in ALIASES if alias in request]

@@ -25,8 +25,7 @@ _open: "set[Origin]" = set()
 
 
 def open_ports() -> set[int]:
-    """Return the ports of the sandboxes that are open in this process. The client looks this up, without an import, to
-    warn of a journal that was not meant for a sandbox."""
+    """Return the ports of the open sandboxes of this process, which the client looks up without an import."""
     return {origin.port for origin in tuple(_open)}
 
 

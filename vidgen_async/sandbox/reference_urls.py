@@ -35,10 +35,7 @@ _END_NAMES = {"exp", "expires", "expire", "expiry", "expires_at", "expiresat", "
 
 
 def problem_of_url(value: object, now: float) -> str | None:
-    """Return why the service could not read a file at this URL, or None.
-
-    A signed link is refused only if it has expired in real time too: its host knows nothing of the sandbox's time.
-    """
+    """Return why the service could not read this URL, or None. Signed links expire in real time, too."""
     try:
         parts = urlsplit(value if isinstance(value, str) else "")
         is_http = parts.scheme in ("http", "https") and bool(parts.hostname) and "\\" not in parts.netloc

@@ -22,8 +22,7 @@ def printable(text: str) -> str:
 
 
 def wrap(text: str, width: int, indent: int = 0) -> str:
-    """The text as lines for a terminal of this width; all but the first are indented. No word is cut: one that is too
-    long has a line of its own."""
+    """The text as lines of this width, all but the first indented; a word that is too long has its own line."""
     if " " not in text[indent:]:  # such as a URL
         return text
     lines = textwrap.wrap(
@@ -100,8 +99,7 @@ def _clean_rows(rows: Iterable[Iterable[str]]) -> tuple[tuple[str, ...], ...]:
 
 @frozen(kw_only=True)
 class Table:
-    """Rows of text below the names of their columns. ``empty`` is printed if there are no rows; ``notes`` are printed
-    below, on a terminal. All of it is cleaned here: also names come from the service."""
+    """Rows below the names of their columns, cleaned; ``empty`` stands for no rows, ``notes`` are for a terminal."""
 
     names: tuple[str, ...] = field(converter=_clean_all)
     rows: tuple[tuple[str, ...], ...] = field(converter=_clean_rows)

@@ -27,8 +27,7 @@ _SUMS = ("videos", "points", "stated", "estimated", "unknown cost", "uncertain")
 
 
 def task_document(task: VideoTask) -> Document:
-    """A task (2.5). The signature in ``video_url`` gives access to the video without a key. ``advice`` is what to check
-    about a failed one."""
+    """A task (2.5), and as ``advice`` what to check about a failed one. The ``video_url`` is signed."""
     return {"task_id": task.id, **task.to_dict(), "advice": _advice(task.status)}
 
 
@@ -38,8 +37,7 @@ def change_document(task: VideoTask, seen_at: datetime, order_id: str | None) ->
 
 
 def order_document(order: Order, *, with_request: bool = False) -> Document:
-    """A stored order. Its key, the request with its prompt and URLs, and the bodies of unclear responses are included
-    only ``with_request``."""
+    """A stored order; its key, its request and the bodies of unclear responses only ``with_request``."""
     document = {**order.ref.to_dict(), **order.to_dict(include_secrets=with_request), "model": model_of(order)}
     document["results"] = [{**result.to_dict(), "advice": _advice(result.status)} for result in order.results]
     return {**document, "request": json.loads(order.body)} if with_request else document

@@ -98,8 +98,7 @@ def _echo(text: str) -> None:
 
 
 class JsonScreen(Screen):
-    """Prints each line as a JSON object: results on stdout; on stderr facts when they are known (``{"order": …}``,
-    ``{"task": …}``), ``{"warning": …}``, and ``{"error": {…}}`` if the run fails."""
+    """Prints JSON objects: results on stdout; facts, warnings and the error on stderr."""
 
     def print_fact(self, label: str, text: str, value: object = None) -> None:
         _echo_json({label: text if value is None else value}, err=True)
