@@ -22,6 +22,18 @@ LONGEST_VALUE = 300
 _LEVELS = 5
 
 _WORD = re.compile(r"[\w.-]{1,64}", re.ASCII)
+#: What spreadsheets take for the beginning of a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def printable(text: str) -> str:
+    """Return the text with a replacement for each character that is not printable, such as a control character."""
+    return "".join(char if char.isprintable() else "�" for char in text)
+
+
+def csv_cell(text: str) -> str:
+    """Return the text as a cell of a CSV file, quoted where a spreadsheet would take it for a formula."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def hide_secrets(text: str, known: Iterable[str] = ()) -> str:
@@ -53,8 +65,7 @@ def excerpt(text: str | bytes, known: Iterable[str] = (), *, limit: int = 200) -
     shown = hide_secrets(text[:LONGEST_READ], known)
     if len(text) > LONGEST_READ:
         shown = shown[:-_EDGE] + HIDDEN
-    line = " ".join(shown.split())
-    line = "".join(char if char.isprintable() else "�" for char in line)
+    line = printable(" ".join(shown.split()))
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 

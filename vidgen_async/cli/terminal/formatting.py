@@ -10,15 +10,12 @@ from typing import Any, TypeAlias
 from attrs import field, frozen
 from rich.filesize import decimal
 
+from vidgen_async.types import printable
+
 
 def clean(text: str) -> str:
     """The text as one line without control characters."""
     return printable(" ".join(text.split()))
-
-
-def printable(text: str) -> str:
-    """The text with a replacement for each character that is not printable."""
-    return "".join(char if char.isprintable() else "�" for char in text)
 
 
 def wrap(text: str, width: int, indent: int = 0) -> str:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from attrs import astuple
 
-from vidgen_async.cli.terminal.formatting import Document, Facts, Table, age, facts_of, moment, printable
+from vidgen_async.cli.terminal.formatting import Document, Facts, Table, age, facts_of, moment
 from vidgen_async.types import (
     CHECK_REFUND,
     Attempt,
@@ -20,7 +20,9 @@ from vidgen_async.types import (
     SpendRow,
     TaskResult,
     VideoTask,
+    csv_cell,
     failure_text,
+    printable,
 )
 
 _SUMS = ("videos", "points", "stated", "estimated", "unknown cost", "uncertain")
@@ -79,14 +81,10 @@ def as_csv(columns: Sequence[str], rows: Iterable[Document]) -> str:
     file = io.StringIO()
     writer = csv.DictWriter(file, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _cell(row[name]) for name in columns} for row in rows)
+    for row in rows:
+        texts = ((name, row[name]) for name in columns)
+        writer.writerow({name: csv_cell(printable(cell)) if isinstance(cell, str) else cell for name, cell in texts})
     return file.getvalue()
-
-
-def _cell(value: object) -> object:
-    """The value without control characters, quoted where a spreadsheet would take it for a formula."""
-    text = printable(value) if isinstance(value, str) else ""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text or value
 
 
 def _advice(status: str | None) -> str | None:
