@@ -12,7 +12,7 @@ from vidgen_async.sandbox.create_validation import CreateFields
 from vidgen_async.sandbox.media import RATIOS
 from vidgen_async.sandbox.routes import PATHS, PREFIX
 from vidgen_async.sandbox.tasks import Status
-from vidgen_async.sandbox.web.console import openapi_document
+from vidgen_async.sandbox.web.pages import openapi_document
 from vidgen_async.types.resources import ReferenceAsset, TaskStatus, VideoRequest, VideoTask
 
 DOCUMENT = openapi_document("http://127.0.0.1:8000/openapi/v1")

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from vidgen_async.sandbox import Sandbox
 from vidgen_async.sandbox.request_log import ReceivedRequest
-from vidgen_async.sandbox.web.console import openapi_document
+from vidgen_async.sandbox.web.pages import openapi_document
 
 pytestmark = pytest.mark.needs_dev
 

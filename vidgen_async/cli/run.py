@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
+from rich.filesize import decimal
 
 from vidgen_async import Client, Order, Outcome, Receipt, RequestCheck, VideoTask
 from vidgen_async.cli.process import drop_lost_output
@@ -17,7 +18,7 @@ from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.service_connection import OwnJournal, describe_settings, open_client
 from vidgen_async.cli.settings import Access, Settings
 from vidgen_async.cli.targets import Target, copy_to_stdout
-from vidgen_async.cli.terminal.formatting import moment, seconds, show_value, size
+from vidgen_async.cli.terminal.formatting import moment, seconds, show_value
 from vidgen_async.cli.terminal.order_views import model_of, task_document
 from vidgen_async.cli.terminal.status_display import Screen, make_screen
 from vidgen_async.errors import (
@@ -257,7 +258,7 @@ class Run:
             if target.is_stdout:
                 await self._write_to_stdout(path, length)
         document = {**self.document(task), "path": str(target.path), "bytes": length}
-        facts = f"({size(length)}, {seconds(time.monotonic() - self.started_at)}, {self.points(task)})"
+        facts = f"({decimal(length)}, {seconds(time.monotonic() - self.started_at)}, {self.points(task)})"
         if target.is_stdout:
             self.screen.close()
             self.screen.print_fact("video", f"written to stdout {facts}", document)
@@ -269,7 +270,7 @@ class Run:
             await copy_to_stdout(path)
         except OSError as error:
             why = "its reader closed it" if isinstance(error, BrokenPipeError) else error.strerror or error
-            message = f"the video ({size(length)}) was not completely written to stdout: {why}"
+            message = f"the video ({decimal(length)}) was not completely written to stdout: {why}"
             raise DownloadError(message, task_id=str(self.state.task_id or "")) from error
 
     def points(self, task: VideoTask) -> str:

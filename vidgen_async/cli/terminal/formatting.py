@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from attrs import field, frozen
-from rich.filesize import decimal
 
 from vidgen_async.types import printable
 
@@ -32,11 +31,6 @@ def traceback_of(error: BaseException) -> str:
     """The traceback as indented lines without control characters: messages quote the service."""
     lines = "".join(traceback.format_exception(error)).splitlines()
     return "".join(f"{' ' * (len(line) - len(line.lstrip(' ')))}{clean(line)}\n" for line in lines)
-
-
-def size(count: int) -> str:
-    """A number of bytes."""
-    return decimal(count)
 
 
 def seconds(count: float) -> str:
