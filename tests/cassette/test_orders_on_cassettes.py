@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from tests.cassette.recording_harness import KEY
 from vidgen_async import Client
 from vidgen_async.cassette import load, recover
 from vidgen_async.errors import CassetteBusyError, CassetteError, ConfigurationError
@@ -38,6 +39,12 @@ class SendOnly(WrappingTransport):
         return await self.inner.send(request)
 
 
+class Played(WrappingTransport):
+    """A transport that declares itself a replay."""
+
+    is_replay = True
+
+
 @pytest.fixture
 async def service():
     async with Sandbox() as service:
@@ -62,6 +69,13 @@ async def test_a_wrapped_replay_writes_no_order_to_a_durable_journal(service, tm
         receipt = await client.videos.create(**VIDEO, order_id="order-2", validate=False)
     assert receipt.task_id == service.creates[-1].task_id
     assert len(service.creates) == 2
+
+
+async def test_a_recording_of_a_replay_is_a_replay(tmp_path):
+    recording = RecordingTransport(Played(DirectTransport()), tmp_path / "two.json")
+    journal = f"sqlite:///{tmp_path}/orders.db"
+    with pytest.raises(ConfigurationError, match="must not write into a durable journal"):
+        Client(KEY, base_url="https://service.test/openapi/v1", transport=recording, journal=journal)
 
 
 @pytest.mark.parametrize("wrap", [SendOnly, WrappingTransport])
