@@ -42,11 +42,7 @@ _MIN_OVERLAP = 16
 
 @define(eq=False, repr=False)
 class Transfer:
-    """Downloads the complete video to ``file``, or raises. It continues for as long as new bytes arrive.
-
-    Only bytes beyond the furthest position so far are new: if the service always ends the transfer at the same
-    position, the download fails ``retry_for`` seconds after it has first reached that position.
-    """
+    """Downloads the complete video to ``file``, or raises ``retry_for`` seconds after the last byte that was new."""
 
     _content: Content
     _file: PartialFile

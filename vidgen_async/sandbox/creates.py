@@ -23,12 +23,7 @@ WINDOW = 60.0
 
 @frozen
 class CreateHandler:
-    """Handles one create, without an await, so that two with the same key cannot create two tasks.
-
-    The description does not define the answer to a used key with another body: here it is 409. It does not define a
-    submission either: here every create with a valid API key counts, whatever its answer, except those that are
-    refused because of the limit.
-    """
+    """Handles one create, without an await, so that two with the same key cannot create two tasks."""
 
     sandbox: SandboxState
     account: Account

@@ -80,11 +80,7 @@ class Origin:
         await asyncio.sleep(0)
 
     async def _stop_listening(self) -> bool:
-        """Return whether it was listening.
-
-        A listener that is closed after it accepted a connection, and before the connection has its handler, would leak
-        the connection's socket. So it stops accepting first, and is closed a few iterations of the loop later.
-        """
+        """Return whether it was listening. A connection that it accepted has its handler before it is closed."""
         listener, self._listener = self._listener, None
         if listener is None:
             return False
