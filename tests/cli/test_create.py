@@ -22,14 +22,6 @@ def test_create_prints_only_the_task_id_to_stdout_and_the_order_id_to_stderr(her
     assert len(service.creates) == 1
 
 
-def test_the_same_order_id_again_is_the_same_task(here, service):
-    first = here(*BOAT, "--order-id", "order-1187")
-    second = here(*BOAT, "--order-id", "order-1187")
-    assert first[0] == second[0] == 0
-    assert first[1] == second[1]
-    assert len(service.creates) == 1
-
-
 def test_create_as_json_prints_one_document_after_the_order_id(here, service):
     code, out, err = here(*BOAT, "--order-id", "order-1187", "--json")
     assert code == 0
