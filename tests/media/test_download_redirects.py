@@ -96,12 +96,8 @@ async def test_from_http_to_https_is_another_origin(target, certificate):
         ("/v/ä b.mp4?sig=1", "/v/%C3%A4%20b.mp4?sig=1", False),
     ],
 )
-async def test_paths_of_the_service_receive_the_key_and_its_signed_links_do_not(
-    location, sent, with_key, downloads_of, target
-):
-    async with site(in_turn(to(location), Says(body=VIDEO))) as service:
-        await downloads_of(service).download("task-1", target.path)
-    assert target.path.read_bytes() == VIDEO
+async def test_paths_of_the_service_receive_the_key_and_its_signed_links_do_not(location, sent, with_key, saves):
+    service = await saves(in_turn(to(location), Says(body=VIDEO)), VIDEO)
     assert service.targets == [CONTENT, sent]
     assert ("Authorization" in service.requests[1].headers) == with_key
     assert with_key or is_bare(service.requests[1])
@@ -120,21 +116,17 @@ async def test_a_redirect_back_to_the_service_receives_no_key(downloads_of, targ
     assert is_bare(service.requests[1])
 
 
-async def test_range_and_if_range_are_sent_to_the_target_of_a_redirect(downloads_of, target):
-    async with site(RangeHost(VIDEO, cuts=[40_000])) as cdn, site(to(cdn.url("/v?exp=1&sig=2"))) as service:
-        await downloads_of(service).download("task-1", target.path)
-    assert target.path.read_bytes() == VIDEO
+async def test_range_and_if_range_are_sent_to_the_target_of_a_redirect(saves):
+    async with site(RangeHost(VIDEO, cuts=[40_000])) as cdn:
+        await saves(to(cdn.url("/v?exp=1&sig=2")), VIDEO)
     assert cdn.ranges == [None, "bytes=35904-"]
     assert cdn.requests[1].headers["If-Range"] == '"v1"'
     assert all(is_bare(seen) for seen in cdn.requests)
 
 
-async def test_more_than_five_redirects_are_refused(downloads_of, target):
-    async with site(lambda seen: to(f"{seen.target}x")) as service:
-        with pytest.raises(DownloadError, match="more than 5 redirects"):
-            await downloads_of(service).download("task-1", target.path)
+async def test_more_than_five_redirects_are_refused(fails):
+    _, service = await fails(lambda seen: to(f"{seen.target}x"), DownloadError, match="more than 5 redirects")
     assert len([path for path in service.targets if path.startswith(CONTENT)]) == 6
-    assert target.is_untouched()
 
 
 @pytest.mark.parametrize(
@@ -152,15 +144,12 @@ async def test_more_than_five_redirects_are_refused(downloads_of, target):
         ("http:///v", "neither http"),
     ],
 )
-async def test_an_invalid_redirect_is_reported(location, words, downloads_of, target, clock):
+async def test_an_invalid_redirect_is_reported(location, words, clock, fails):
     headers = {} if location is None else {"Location": location}
-    async with site(Says(status=307, headers=headers)) as service:
-        with pytest.raises(DownloadError, match=words) as caught:
-            await downloads_of(service).download("task-1", target.path)
-    assert "s3cr3tsig" not in str(caught.value)
-    assert "pa55word" not in str(caught.value)
+    error, service = await fails(Says(status=307, headers=headers), DownloadError, match=words)
+    assert "s3cr3tsig" not in str(error)
+    assert "pa55word" not in str(error)
     assert (service.targets.count(CONTENT), clock.now()) == (1, 0)
-    assert target.is_untouched()
 
 
 @pytest.mark.parametrize(
@@ -251,17 +240,15 @@ async def test_a_failed_query_of_the_task_does_not_prevent_the_renewal_of_the_li
 
 
 @pytest.mark.rule("5 item 7", side="sdk")
-async def test_a_key_that_was_revoked_meanwhile_is_not_an_expired_link(downloads_of, target):
-    async with site(page(403)) as cdn, site(in_turn(to(cdn.url("/v?sig=1")), task_json(), page(401))) as service:
-        with pytest.raises(AuthenticationError) as caught:
-            await downloads_of(service).download("task-1", target.path)
-    assert caught.value.source == "service key"
+async def test_a_key_that_was_revoked_meanwhile_is_not_an_expired_link(fails):
+    async with site(page(403)) as cdn:
+        error, _ = await fails(in_turn(to(cdn.url("/v?sig=1")), task_json(), page(401)), AuthenticationError)
+    assert error.source == "service key"
 
 
-async def test_an_unavailable_upstream_is_not_an_expired_link(downloads_of, target, clock):
-    async with site(page(502)) as cdn, site(to(cdn.url("/v?sig=1"))) as service:
-        with pytest.raises(GatewayError):
-            await downloads_of(service).download("task-1", target.path)
+async def test_an_unavailable_upstream_is_not_an_expired_link(clock, fails):
+    async with site(page(502)) as cdn:
+        _, service = await fails(to(cdn.url("/v?sig=1")), GatewayError)
     assert len(cdn.requests) == service.targets.count(CONTENT) > 2
     assert clock.now() > 60
 
@@ -324,21 +311,14 @@ async def test_a_stream_uses_the_tasks_link_too_whatever_white_space_is_around_i
     ],
     ids=["no link", "the endpoint itself", "404", "500", "no JSON", "no web address", "unreachable"],
 )
-async def test_the_error_of_the_content_endpoint_is_raised_if_there_is_no_usable_link(
-    task, downloads_of, target, clock
-):
-    async with site(lambda seen: page(404) if seen.target == CONTENT else task) as service:
-        with pytest.raises(NotFoundError):
-            await downloads_of(service).download("task-1", target.path)
+async def test_the_error_of_the_content_endpoint_is_raised_if_there_is_no_usable_link(task, clock, fails):
+    _, service = await fails(lambda seen: page(404) if seen.target == CONTENT else task, NotFoundError)
     assert service.targets == [CONTENT, "/openapi/v1/videos/task-1"]
-    assert target.is_untouched()
     assert clock.now() == 0
 
 
-async def test_a_refused_api_key_leads_to_no_other_request(downloads_of, target):
-    async with site(page(401)) as service:
-        with pytest.raises(AuthenticationError):
-            await downloads_of(service).download("task-1", target.path)
+async def test_a_refused_api_key_leads_to_no_other_request(fails):
+    _, service = await fails(page(401), AuthenticationError)
     assert service.targets == [CONTENT]
 
 
