@@ -83,7 +83,7 @@ STATE = "/nowhere/at/all/x.db"
 USAGE = [
     ("no such command 'fly'", [("fly",)]),
     ("missing option '-o'", [("generate", "x")]),
-    ("there is no such file: missing.png", [(*GENERATE, "--image", "missing.png")]),
+    ("there is no such file: missing.png", [(*GENERATE, "--image", "missing.png"), ("upload", PICTURE, "missing.png")]),
     ("'--ratio': '2:1' is not one of", [(*GENERATE, "--ratio", "2:1")]),
     ("--sandbox and --base-url cannot be combined", [(*GENERATE, "--sandbox", "--base-url", "http://h/openapi/v1")]),
     ("--sandbox and --journal", [(*GENERATE, "--sandbox", "--journal", "memory:")]),
