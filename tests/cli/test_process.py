@@ -50,16 +50,6 @@ def test_a_second_ctrl_c_exits_at_once_and_an_operator_decides_the_order(vidgen,
 
 
 @pytest.mark.slow
-def test_after_a_kill_while_waiting_the_order_is_still_stored(vidgen, service, saved):
-    service.set_speed(0)
-    command = vidgen(*BOAT, "--order-id", "order-1187")
-    command.until("queued")
-    command.interrupt(signal.SIGKILL)
-    assert command.end()[0] == -signal.SIGKILL
-    saved("vidgen generate --resume order-1187 -o boat.mp4 --poll-interval 0.05")
-
-
-@pytest.mark.slow
 def test_a_terminal_shows_animation_and_colours_unless_no_color_is_set(terminal, tmp_path, data_home, service):
     env = environment(service, XDG_DATA_HOME=str(data_home))
     code, colourful = run_on_a_terminal(*BOAT, env=env, cwd=tmp_path)
