@@ -97,11 +97,6 @@ def test_with_json_every_line_is_an_object(capsys):
     ]
 
 
-def test_with_json_a_result_is_its_document(capsys):
-    JsonScreen().show("saved hero.mp4", {"path": "hero.mp4"})
-    assert json.loads(capsys.readouterr().out) == {"path": "hero.mp4"}
-
-
 def test_documents_are_one_ascii_line_each(capsys):
     JsonScreen().show("models", {"name": "früh"}, {"n": 2})
     out = capsys.readouterr().out
