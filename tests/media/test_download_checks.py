@@ -147,9 +147,8 @@ async def test_a_transient_error_status_is_retried(fault, clock, saves):
     assert 0 < clock.now() < 5
 
 
-async def test_retry_after_is_respected(downloads_of, target, clock):
-    async with site(in_turn(page(503, Retry_After="40"), Says(body=VIDEO))) as service:
-        await downloads_of(service).download("task-1", target.path)
+async def test_retry_after_is_respected(saves, clock):
+    await saves(in_turn(page(503, Retry_After="40"), Says(body=VIDEO)), VIDEO)
     assert clock.now() == 40
 
 

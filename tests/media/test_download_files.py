@@ -407,7 +407,7 @@ async def test_cancelling_waits_for_the_thread_that_writes(downloads_of, target,
 # -- the loop and the memory -----------------------------------------------------------------------------------------
 
 
-async def test_all_file_io_is_done_in_other_threads(downloads_of, target, monkeypatch):
+async def test_all_file_io_is_done_in_other_threads(saves, monkeypatch):
     threads = set()
     for cls, step in [*STEPS, (PartialFile, "_open"), (AtomicFile, "discard")]:
         work = getattr(cls, step)
@@ -417,8 +417,7 @@ async def test_all_file_io_is_done_in_other_threads(downloads_of, target, monkey
             return work(*args, **options)
 
         monkeypatch.setattr(cls, step, noted)
-    async with site(in_turn(Says(body=VIDEO, cut=30_000), Says(body=VIDEO))) as service:
-        await downloads_of(service).download("task-1", target.path)
+    await saves(in_turn(Says(body=VIDEO, cut=30_000), Says(body=VIDEO)), VIDEO)
     assert threads
     assert threading.get_ident() not in threads
 
