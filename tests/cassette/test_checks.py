@@ -24,11 +24,7 @@ from tests.cassette.sample_cassettes import (
     save_part,
 )
 from vidgen_async.cassette import Interaction
-from vidgen_async.cassette.checks import (
-    cassettes_below,
-    check_cassette,
-    orphans_in,
-)
+from vidgen_async.cassette.checks import check, check_cassette, orphans_in
 from vidgen_async.errors import CassetteNotFoundError
 
 
@@ -123,14 +119,14 @@ def test_cassettes_are_found_at_any_depth_in_order_also_damaged_ones_and_other_f
     (tmp_path / "boat.json.bak").write_bytes(made[2].read_bytes())
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\0")
     (tmp_path / "folder.json").mkdir()
-    assert cassettes_below(tmp_path) == made
+    assert list(check([tmp_path]).cassettes) == made
 
 
 @pytest.mark.parametrize("folder", [".git", "node_modules"])
 def test_hidden_and_installed_directories_are_searched_only_if_they_are_named(tmp_path, folder):
     path = save(tmp_path / folder / "cassettes" / "boat.json", document(look(1)))
-    assert cassettes_below(tmp_path) == []
-    assert cassettes_below(tmp_path / folder) == [path]
+    assert check([tmp_path]).cassettes == ()
+    assert check([tmp_path / folder]).cassettes == (path,)
 
 
 # -- what belongs to none --------------------------------------------------------------------------------------------

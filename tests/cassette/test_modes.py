@@ -35,7 +35,6 @@ from tests.transports.raw_service import raw_service
 from vidgen_async.cassette import Cassette, load, recover
 from vidgen_async.cassette.modes import CI_VARIABLES
 from vidgen_async.errors import (
-    CassetteBusyError,
     CassetteError,
     CassetteExhaustedError,
     CassetteNotFoundError,
@@ -394,20 +393,6 @@ async def test_closing_the_transport_is_the_outcome_of_pending_requests(path):
     assert half["response"]["body"] == {"text": "half", "end": "cancelled"}
 
 
-async def test_a_second_recording_of_the_same_cassette_is_refused(path):
-    first, second = RecordingTransport(counting(), path), RecordingTransport(counting(), path)
-    await read(first, ask())
-
-    with pytest.raises(CassetteBusyError) as caught:
-        await second.send(ask())
-    assert str(path) in str(caught.value)
-    await second.aclose()
-    await first.aclose()
-
-    assert len(interactions_of(path)) == 1
-    assert second.inner.requests == []
-
-
 # -- a recording that cannot be written --------------------------------------------------------------------------------
 
 
@@ -562,6 +547,3 @@ async def test_a_request_whose_body_cannot_be_read_fails_as_it_does_without_a_re
     with pytest.raises(ConnectionAbortedError):
         await transport.send(post(Broken()))
     await transport.aclose()
-
-
-# -- a secret found at the end -----------------------------------------------------------------------------------------

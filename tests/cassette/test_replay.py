@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
@@ -18,7 +18,6 @@ from tests.cassette.recording_harness import (
     BASE,
     KEY,
     Timed,
-    Watched,
     ask,
     client_on,
     counting,
@@ -197,21 +196,6 @@ def long_cassette(path: Path, polls: int) -> None:
     path.write_text(write(Document(Meta(WHEN, "by hand", BASE), tuple(interactions))), "utf-8")
 
 
-async def test_an_hour_of_polls_is_replayed_at_once_with_every_interval(path):
-    long_cassette(path, 61)
-    transport = Watched(ReplayTransport(path))
-
-    began = time.monotonic()
-    async with client_on(transport, base=BASE, poll_interval=60) as client:
-        assert (await client.videos.wait("task-1")).status == "completed"
-
-    assert [at for at, _ in transport.sends] == [60.0 * n for n in range(61)]
-    assert transport.clock.now() == 3600
-    assert transport.clock.wall() == WHEN + timedelta(hours=1)
-    assert time.monotonic() - began < 60
-    transport.inner.check()
-
-
 async def test_virtual_time_stops_while_a_thread_writes_a_download(path, tmp_path, monkeypatch):
     data = made_video(3 << 20)
 
@@ -271,17 +255,6 @@ async def test_virtual_time_stops_while_a_long_body_is_received(path):
 
     assert replay.clock.now() == 0
     await alarm
-
-
-async def test_a_replay_without_waiting_takes_no_time(path):
-    long_cassette(path, 5)
-    replay = ReplayTransport(path)
-
-    async with client_on(replay) as client:
-        for _ in range(5):
-            await client.videos.get("task-1")
-
-    assert replay.clock.now() == 0
 
 
 # -- unused, closed ----------------------------------------------------------------------------------------------------

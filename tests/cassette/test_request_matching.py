@@ -17,13 +17,11 @@ from tests.cassette.recording_harness import (
     ask,
     client_on,
     counting,
-    in_turn,
     interactions_of,
     post,
     read,
     record,
     says,
-    task,
     value,
 )
 from vidgen_async import Client
@@ -127,20 +125,6 @@ async def test_an_ignored_field_and_no_other_is_not_compared(path, pointer, reco
 
 
 # -- one after the other -----------------------------------------------------------------------------------------------
-
-
-async def test_equal_requests_get_their_responses_in_recorded_order(path):
-    polls = 3
-    states = [*["running"] * (polls - 1), "completed"]
-    await record(path, in_turn(*(task(state, n=n) for n, state in enumerate(states))), [ask()] * polls)
-
-    transport = ReplayTransport(path)
-    seen = [await value(transport, ask()) for _ in range(polls)]
-
-    assert [(one["n"], one["status"]) for one in seen] == list(enumerate(states))
-    assert len(interactions_of(path)) == polls
-    assert transport.played == list(range(1, polls + 1))
-    transport.check()
 
 
 async def live_and_played(path: Path, seed: int) -> tuple[list[int], list[int]]:
@@ -454,14 +438,6 @@ EARLIER_REQUESTS = [
     (5, ask("/files", method="POST", body={"image_url": "/files/1?token=another-secret&x=6"})),
     (3, ask("/files/1?x=5&token=REDACTED-token-1")),
 ]
-
-
-async def test_a_cassette_with_query_values_of_the_service_is_replayed(path):
-    write_earlier(path)
-    transport = ReplayTransport(path)
-    for expected, request in EARLIER_REQUESTS:
-        assert await answer(transport, request) == expected
-    transport.check()
 
 
 async def test_what_is_appended_to_such_a_cassette_is_published_without_these_values(path):

@@ -19,7 +19,6 @@ from tests.cassette.planted_secrets import (
     leaks,
     picture,
     said,
-    sent,
     text_of_error,
 )
 from tests.cassette.recording_harness import read
@@ -164,25 +163,6 @@ def test_a_recovered_recording_with_a_secret_is_not_published(path):
 
 
 # -- what was learnt late ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "first",
-    [
-        said({"a": f"it was {SECRET}"}),
-        said({SECRET: [SECRET]}),
-        sent({"prompt": f"a boat, {SECRET}"}),
-        Exchange(asked(f"/videos/{SECRET}"), answered(b"bad " + SECRET.encode(), kind="text/plain")),
-        Exchange(asked(), answered(picture(SECRET), kind="image/png")),
-        Exchange(asked(), answered(b"\0\1" + SECRET.encode(), kind="video/mp4")),
-        Exchange(asked(), answered(headers=[("ETag", f'"{SECRET}"')])),
-    ],
-    ids=["JSON", "names", "request", "path and page", "picture", "bytes", "header"],
-)
-async def test_a_value_that_is_learnt_late_is_removed_from_what_was_written(first, path):
-    made = await published(path, first, Exchange(asked(key=SECRET), answered()))
-    assert len(made.interactions) == 2
-    assert not leaks(files_in(path.parent), SECRET)
 
 
 async def test_a_value_in_another_script_that_is_learnt_late_is_removed_from_bytes(path):

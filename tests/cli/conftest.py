@@ -340,6 +340,30 @@ def here(run_here: Callable[..., int], in_service: None) -> Callable[..., tuple[
 
 
 @pytest.fixture
+def fails(here: Callable[..., tuple[int, str, str]]) -> Callable[..., str]:
+    """Runs ``vidgen …``, which must end with this exit code and print nothing; returns stderr."""
+
+    def run(code: int, *arguments: str, **how: object) -> str:
+        ended, out, err = here(*arguments, **how)
+        assert (ended, out) == (code, ""), (arguments, err)
+        return err
+
+    return run
+
+
+@pytest.fixture
+def works(here: Callable[..., tuple[int, str, str]]) -> Callable[..., tuple[str, str]]:
+    """Runs ``vidgen …``, which must succeed; returns stdout and stderr."""
+
+    def run(*arguments: str, **how: object) -> tuple[str, str]:
+        code, out, err = here(*arguments, **how)
+        assert code == 0, (arguments, err)
+        return out, err
+
+    return run
+
+
+@pytest.fixture
 def saved(here: Callable[..., tuple[int, str, str]], service: Service, tmp_path: Path) -> Callable[[str], None]:
     """Runs the last command shown by an interrupted run; it must save the video of the only order."""
 

@@ -234,20 +234,6 @@ def test_a_signal_ends_the_creates_and_the_command_and_the_same_command_continue
     assert (len(service.creates), saved(tmp_path)) == (2, ["a.mp4", "b.mp4"])
 
 
-@pytest.mark.slow
-def test_a_second_signal_exits_at_once(vidgen, service, write):
-    write("A boat")
-    service.set_speed(0)
-    service.add_fault("videos.create", Fault.stall())
-    command = vidgen(*RUN)
-    service.wait_for_task()
-    command.interrupt()
-    command.until("a second signal exits at once")
-    command.interrupt()
-    assert command.process.wait(5) == 130
-    assert "is charged" not in command.end()[1]
-
-
 def test_a_directory_that_another_batch_uses_is_exit_code_2(here, service, write, tmp_path):
     write("A boat")
     with lock_directory(tmp_path / "videos"):

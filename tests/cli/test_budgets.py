@@ -51,11 +51,10 @@ def test_all_commands_that_send_orders_share_a_budget(here, service, uncertain):
     assert len(service.creates) == 4
 
 
-def test_options_take_precedence_over_the_budget_of_the_environment(here, service, monkeypatch):
+def test_options_take_precedence_over_the_budget_of_the_environment(here, service, monkeypatch, fails):
     monkeypatch.setenv("VIDGEN_BUDGET", "10/24h")
     monkeypatch.setenv("VIDGEN_PRICE", "points")
-    code, _, err = here(*BOAT, "o-1")
-    assert code == 3
+    err = fails(3, *BOAT, "o-1")
     assert "of the budget of 10 points" in err
     assert "There is room from" not in err  # there never is: it costs more than the budget
     assert here(*BOAT, "o-1", "--max-points", "20")[0] == 0
@@ -88,12 +87,11 @@ def test_the_account_and_the_list_of_orders_show_a_budget(here, terminal, uncert
     assert text_of(terminal("orders", "ls")[1])[-1] == f"budget: {text}"
 
 
-def test_the_account_needs_a_journal_only_for_a_budget(here, tmp_path, monkeypatch):
+def test_the_account_needs_a_journal_only_for_a_budget(here, tmp_path, monkeypatch, fails):
     (tmp_path / "orders.db").write_bytes(b"no database" * 100)
     monkeypatch.setenv("VIDGEN_JOURNAL", "sqlite:///orders.db")
     assert here("account")[0] == 0
-    code, _, err = here("account", *TWO)
-    assert code == 3
+    err = fails(3, "account", *TWO)
     assert "orders.db" in err
 
 
@@ -136,8 +134,7 @@ def test_days_are_those_of_the_time_zone(here, bill):
     assert days("Pacific/Kiritimati") > days("Pacific/Niue")  # 25 hours later
 
 
-def test_a_bill_without_orders_is_a_sentence(here, bill):
-    code, out, _ = here("spend", "--since", "2999-01-01")
-    assert code == 0
+def test_a_bill_without_orders_is_a_sentence(here, bill, works):
+    out = works("spend", "--since", "2999-01-01")[0]
     assert out.startswith("no orders were sent in the journal ")
     assert here("spend", "--account", "other", "--csv")[1] == "key,videos,spent,estimated,unknown,uncertain\n"

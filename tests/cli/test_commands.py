@@ -18,13 +18,12 @@ BOAT = ("generate", "A paper boat", "--model", "gen-2.0", "--duration", "5", "--
 
 
 @pytest.mark.slow
-def test_a_prompt_and_an_image_become_a_video_in_the_sandbox(here, monkeypatch, tmp_path):
+def test_a_prompt_and_an_image_become_a_video_in_the_sandbox(monkeypatch, tmp_path, works):
     monkeypatch.setattr(media, "find_renderer", lambda: render)
     monkeypatch.setattr(vidgen_async.cli.service_connection, "SANDBOX_TIMES", (0.0, 0.1))
     monkeypatch.delenv("VIDGEN_API_KEY")
     monkeypatch.delenv("VIDGEN_BASE_URL")
-    code, out, err = here("generate", "A paper boat", "--image", PICTURE, "--sandbox", "-o", "boat.mp4")
-    assert code == 0, err
+    out, err = works("generate", "A paper boat", "--image", PICTURE, "--sandbox", "-o", "boat.mp4")
     with av.open(str(tmp_path / "boat.mp4")) as film:
         assert film.duration / av.time_base == pytest.approx(5, abs=0.2)
         assert film.streams.video[0].codec_context.height == 768
@@ -34,9 +33,8 @@ def test_a_prompt_and_an_image_become_a_video_in_the_sandbox(here, monkeypatch, 
     assert "model: vendorh3" in err
 
 
-def test_a_video_is_created_once_and_its_cost_is_shown(here, service, tmp_path):
-    code, out, err = here(*BOAT, "--order-id", "order-1187", "-o", "boat.mp4")
-    assert code == 0, err
+def test_a_video_is_created_once_and_its_cost_is_shown(service, tmp_path, works):
+    out, err = works(*BOAT, "--order-id", "order-1187", "-o", "boat.mp4")
     assert "order: order-1187" in err
     assert out.startswith("saved boat.mp4 (")
     assert "20 points" in out
@@ -44,24 +42,20 @@ def test_a_video_is_created_once_and_its_cost_is_shown(here, service, tmp_path):
     assert len(service.creates) == 1
 
 
-def test_a_task_can_be_shown_awaited_and_saved_later(here, service, tmp_path):
-    code, _, err = here(*BOAT, "-o", "boat.mp4")
-    assert code == 0, err
+def test_a_task_can_be_shown_awaited_and_saved_later(here, service, tmp_path, fails, works):
+    err = works(*BOAT, "-o", "boat.mp4")[1]
     task_id = service.creates[0].task_id
 
-    code, out, _ = here("get", task_id)
-    assert code == 0
+    out = works("get", task_id)[0]
     assert f"task:    {task_id}\nstate:   completed\nmodel:   gen-2.0\npoints:  20\n" in out
     assert f"video:   {service.base_url}/videos/{task_id}/content\n" in out
 
     assert here("wait", task_id)[:2] == (0, f"{task_id}: completed, 20 points\n")
 
-    code, _, err = here("wait", task_id, "-o", "boat.mp4")
-    assert code == 2
+    err = fails(2, "wait", task_id, "-o", "boat.mp4")
     assert "the file boat.mp4 already exists; --force replaces it" in err
 
-    code, out, _ = here("wait", task_id, "-o", "boat.mp4", "--force")
-    assert code == 0
+    out = works("wait", task_id, "-o", "boat.mp4", "--force")[0]
     assert out.startswith("saved boat.mp4")
     assert len(service.creates) == 1
 
@@ -76,27 +70,27 @@ def test_a_task_can_be_shown_awaited_and_saved_later(here, service, tmp_path):
         ("not-the\nright-key", "has control characters"),
     ],
 )
-def test_a_value_that_is_no_key_is_one_paragraph_and_exit_code_2(here, service, key, problem, monkeypatch):
+def test_a_value_that_is_no_key_is_one_paragraph_and_exit_code_2(service, key, problem, monkeypatch, fails):
     monkeypatch.setenv("VIDGEN_API_KEY", key)
     for command in (("models",), ("account",), ("get", "x"), ("watch", "--journal"), BOAT):
-        code, out, err = here(*command, *(("-o", "boat.mp4") if command == BOAT else ()))
-        assert (code, out) == (2, "")
+        err = fails(2, *command, *(("-o", "boat.mp4") if command == BOAT else ()))
         (line,) = err.splitlines()
         assert line.startswith(f"error: VIDGEN_API_KEY {problem}")
         assert "right-key" not in err
     assert service.creates == []
 
 
-def test_a_missing_setting_is_named(here, monkeypatch):
+def test_a_missing_setting_is_named(here, monkeypatch, fails):
     monkeypatch.delenv("VIDGEN_BASE_URL")
     assert "set VIDGEN_BASE_URL or use --base-url" in here("generate", "x", "-o", "a.mp4")[2]
     monkeypatch.delenv("VIDGEN_API_KEY")
-    code, _, err = here("generate", "x", "-o", "a.mp4")
-    assert code == 2
+    err = fails(2, "generate", "x", "-o", "a.mp4")
     assert "set the variable VIDGEN_API_KEY, or try generate with --sandbox, which needs none" in err
 
 
-def test_no_text_in_another_encoding_than_that_of_the_locale_is_sent_or_stored(here, service, data_home, monkeypatch):
+def test_no_text_in_another_encoding_than_that_of_the_locale_is_sent_or_stored(
+    here, service, data_home, monkeypatch, fails
+):
     monkeypatch.setenv("LC_ALL", "C")
     text = os.fsdecode("Лодка".encode("cp1251"))  # as Python reads arguments
     boat = ("create", "x", "--model", "gen-2.0")
@@ -115,8 +109,7 @@ def test_no_text_in_another_encoding_than_that_of_the_locale_is_sent_or_stored(h
         ("orders", "abandon", "order-1", "--reason", text),
         ("orders", "abandon", "order-1", "--reason", "x", "--by", text),
     ):
-        code, out, err = here(*arguments)
-        assert (code, out) == (2, ""), arguments
+        err = fails(2, *arguments)
         assert "which the locale (LC_ALL=C) requires" in err, arguments
     code, _, err = here("watch", "-", stdin=text)
     assert (code, "which the locale (LC_ALL=C) requires" in err) == (2, True)
@@ -124,17 +117,15 @@ def test_no_text_in_another_encoding_than_that_of_the_locale_is_sent_or_stored(h
     assert list(data_home.iterdir()) == []
 
 
-def test_a_path_in_any_encoding_is_used(here, tmp_path):
+def test_a_path_in_any_encoding_is_used(tmp_path, works):
     name = os.fsdecode(b"\xcb\xee\xe4")
     (tmp_path / f"{name}.txt").write_text("A paper boat")
-    code, _, err = here(*BOAT[:1], "--prompt-file", f"{name}.txt", *BOAT[2:], "-o", f"{name}.mp4")
-    assert code == 0, err
+    works(*BOAT[:1], "--prompt-file", f"{name}.txt", *BOAT[2:], "-o", f"{name}.mp4")
     assert (tmp_path / f"{name}.mp4").stat().st_size > 10_000
 
 
-def test_the_debug_option_shows_the_traceback(here):
-    code, _, err = here("get", "no-such-task", "--debug")
-    assert code == 1
+def test_the_debug_option_shows_the_traceback(fails):
+    err = fails(1, "get", "no-such-task", "--debug")
     assert "Traceback (most recent call last)" in err
     assert "error: videos.get: 404" in err
 

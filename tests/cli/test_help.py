@@ -68,10 +68,9 @@ def test_help_and_the_version_are_printed_as_text_however_they_are_asked_for(her
     assert len(out.splitlines()) > 10 or out.startswith("vidgen ")
 
 
-def test_the_help_of_an_unknown_command_is_wrong_usage(here):
+def test_the_help_of_an_unknown_command_is_wrong_usage(fails):
     for words in (("help", "fly"), ("help", "orders", "fly")):
-        code, out, err = here(*words)
-        assert (code, out) == (2, "")
+        err = fails(2, *words)
         assert "no such command 'fly'" in err
 
 
@@ -94,9 +93,10 @@ def test_the_help_of_an_unknown_command_is_wrong_usage(here):
         (("orders", "--state", "uncertain", "ls"), "options follow the command: vidgen orders COMMAND --state"),
     ],
 )
-def test_an_unknown_option_is_refused_with_its_name_here_a_similar_one_or_its_place(here, service, arguments, proposal):
-    code, out, err = here(*arguments)
-    assert (code, out) == (2, "")
+def test_an_unknown_option_is_refused_with_its_name_here_a_similar_one_or_its_place(
+    service, arguments, proposal, fails
+):
+    err = fails(2, *arguments)
     assert proposal in err
     assert service.creates == []
 
@@ -157,11 +157,10 @@ def test_every_command_that_connects_to_the_service_has_the_same_options():
         assert "--account" in options or "--journal" not in options, path
 
 
-def test_a_key_given_as_an_option_is_refused_without_showing_it(here, service):
+def test_a_key_given_as_an_option_is_refused_without_showing_it(service, fails):
     given = "--api-key=not-for-others", "--key=not-for-others"
     for arguments in (("account", given[0]), ("account", given[1]), (given[0], "account")):
-        code, out, err = here(*arguments)
-        assert (code, out) == (2, "")
+        err = fails(2, *arguments)
         assert "the key cannot be passed as an option" in err
         assert "VIDGEN_API_KEY" in err
         assert "not-for-others" not in err
@@ -252,14 +251,13 @@ def test_the_fish_script_does_not_cut_a_word_at_a_comma(here):
     assert '(string split --max 1 "," $completion)' in here("completion", "fish")[1]
 
 
-def test_wrong_usage_with_json_is_an_object(here):
+def test_wrong_usage_with_json_is_an_object(fails):
     for arguments, words in {
         ("account", "--json", "--nope"): "No such option",
         ("get", "--json"): "Missing argument",
         ("--json",): "No such option",
     }.items():
-        code, out, err = here(*arguments)
-        assert (code, out) == (2, "")
+        err = fails(2, *arguments)
         error = json.loads(err)["error"]
         assert (error["kind"], error["exit_code"]) == ("usage", 2)
         assert words in error["message"]

@@ -43,9 +43,8 @@ def test_the_schema_can_be_upgraded(here):
     ],
 )
 @pytest.mark.parametrize("command", [("orders", "ls"), ("watch",), ("create", "x", "--model", "gen-2.0")])
-def test_a_password_in_an_option_is_refused_without_showing_it(here, service, command, where):
-    code, out, err = here(*command, "--journal", where, "--json")
-    assert (code, out) == (2, "")
+def test_a_password_in_an_option_is_refused_without_showing_it(service, command, where, fails):
+    err = fails(2, *command, "--journal", where, "--json")
     error = json.loads(err)["error"]
     assert error["kind"] == "usage"
     assert "password" in error["message"]
@@ -54,10 +53,9 @@ def test_a_password_in_an_option_is_refused_without_showing_it(here, service, co
 
 
 @pytest.mark.parametrize("command", [("orders", "ls"), ("create", "x", "--model", "gen-2.0"), ("watch", "--journal")])
-def test_a_database_that_cannot_be_reached_is_named_without_its_password(here, service, monkeypatch, command):
+def test_a_database_that_cannot_be_reached_is_named_without_its_password(service, monkeypatch, command, fails):
     monkeypatch.setenv("VIDGEN_JOURNAL", HIDDEN)
-    code, out, err = here(*command, "--debug")
-    assert (code, out) == (3, "")
+    err = fails(3, *command, "--debug")
     assert "the journal postgresql://ann@127.0.0.1:9/shop could not be used" in err
     assert "Connection refused" in err
     assert PASSWORD not in err

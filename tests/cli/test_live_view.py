@@ -59,15 +59,10 @@ def test_tasks_are_counted_by_state_terminal_states_first_and_unpolled_tasks_las
     assert progress.finished == 3
 
 
-def test_a_task_is_counted_in_its_last_state_only():
+def test_a_task_is_counted_in_its_last_state_only_and_an_unknown_one_not_at_all():
     progress = make_progress("queued")
     for state in ("running", "running", "completed"):
         record(progress, "0", state)
-    assert str(progress) == "1 task: 1 completed"
-
-
-def test_updates_of_finished_and_of_unknown_tasks_change_nothing():
-    progress = make_progress("completed")
     record(progress, "0", "running")
     record(progress, "another", "failed")
     assert str(progress) == "1 task: 1 completed"

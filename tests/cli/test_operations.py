@@ -211,41 +211,6 @@ def _fail_from_second_call(get):
     return fail
 
 
-def test_an_unexpected_error_is_a_paragraph(setup, target):
-    async def breaks():
-        raise ZeroDivisionError
-
-    assert setup.run_work(breaks) == 1
-    assert "ZeroDivisionError" in setup.screen.report.text
-
-
-def test_an_order_that_is_interrupted_after_its_upload_is_awaited(target):
-    setup = CommandSetup()
-
-    async def interrupted():
-        interrupt()
-        await setup.clock.sleep(2)
-
-    setup.service.on_create = interrupted
-    assert setup.run(RequestOptions(prompt="p", model="m", images=(PICTURE,)), target) == 130
-    assert "task_1 was accepted and is charged" in setup.screen.report.text
-    assert setup.ops == ["files.create", "videos.create"]
-
-
-def test_an_interrupted_order_without_a_response_is_uncertain_after_the_grace_period(target):
-    setup = CommandSetup()
-
-    async def interrupted():
-        interrupt(signal.SIGTERM)
-        await setup.clock.sleep(60)
-
-    setup.service.on_create = interrupted
-    assert setup.run(RequestOptions(prompt="p", model="m"), target) == 143
-    assert setup.screen.report.text.startswith("Terminated while sending the order.")
-    assert "It is unknown" in setup.screen.report.text
-    assert setup.ops == ["videos.create"]
-
-
 def test_an_interruption_before_the_first_byte_reports_that_nothing_was_ordered(target):
     setup = CommandSetup()
 
@@ -257,23 +222,6 @@ def test_an_interruption_before_the_first_byte_reports_that_nothing_was_ordered(
     assert setup.run(RequestOptions(prompt="p", model="m"), target) == 130
     assert setup.screen.report.text.endswith("Nothing was ordered or charged.")
     assert setup.ops == []
-
-
-def test_a_second_signal_exits_the_process_at_once_with_a_report(monkeypatch):
-    left = []
-    monkeypatch.setattr(os, "_exit", left.append)
-    screen, run_state = FakeScreen(), RunState(order_id=ORDER, stage=Stage.CREATE, is_uncertain=True)
-
-    class Worker:
-        def cancel(self):
-            pass
-
-    interruption = _Interruption(Worker(), run_state, screen)
-    interruption.handle(signal.SIGINT)
-    assert left == []
-    interruption.handle(signal.SIGTERM)
-    assert left == [143]
-    assert screen.report.text.startswith("Terminated while sending the order. It is unknown")
 
 
 def test_an_interruption_works_on_a_loop_without_signal_handlers(target, monkeypatch):

@@ -23,14 +23,12 @@ BOAT = ("generate", "A paper boat", "--model", "gen-2.0", "--duration", "5", "-o
 HERO = ("generate", "A hero", "--model", "vendorh3", "--image", PICTURE, "-o", "boat.mp4", *FAST)
 
 
-def test_after_an_interrupted_upload_nothing_is_stored_and_the_same_command_works(here, service, tmp_path):
+def test_after_an_interrupted_upload_nothing_is_stored_and_the_same_command_works(here, service, tmp_path, fails):
     service.add_fault("files.create", Fault.stall())
-    code, _, err = here(*HERO, "--order-id", ORDER, when={"uploading": interrupt})
-    assert code == 130
+    err = fails(130, *HERO, "--order-id", ORDER, when={"uploading": interrupt})
     assert err.splitlines()[-1].endswith("Nothing was ordered or charged.")
 
-    code, _, err = here("generate", "--resume", ORDER, "-o", "boat.mp4")
-    assert code == 2
+    err = fails(2, "generate", "--resume", ORDER, "-o", "boat.mp4")
     assert f"there is no order '{ORDER}' in the journal " in err
     assert "for account 'default' at http://127.0.0.1:" in err
     assert "nothing was ever sent" not in err
@@ -41,10 +39,9 @@ def test_after_an_interrupted_upload_nothing_is_stored_and_the_same_command_work
     assert len(service.creates) == 1
 
 
-def test_resume_sends_an_order_that_found_no_connection(here, service, saved):
+def test_resume_sends_an_order_that_found_no_connection(service, saved, fails):
     service.refuse()
-    code, _, err = here(*BOAT, "--order-id", ORDER, "--no-validate")
-    assert code == 3
+    err = fails(3, *BOAT, "--order-id", ORDER, "--no-validate")
     assert "Running this command again is safe. To retry the order:" in err
     service.accept()
     saved(err)
@@ -69,11 +66,10 @@ def test_after_an_interrupted_send_the_response_is_awaited_and_stored(here, serv
     saved(err)
 
 
-def test_resume_does_not_send_an_uncertain_order(here, service, tmp_path):
+def test_resume_does_not_send_an_uncertain_order(here, service, tmp_path, fails):
     service.add_fault("videos.create", Fault.close_after_body())
     assert here(*BOAT, "--order-id", ORDER)[0] == 5
-    code, out, err = here("generate", "--resume", ORDER, "-o", "boat.mp4")
-    assert (code, out) == (5, "")
+    err = fails(5, "generate", "--resume", ORDER, "-o", "boat.mp4")
     assert "vidgen orders resend" in err
     assert list(tmp_path.iterdir()) == []
     assert len(service.creates) == 1
@@ -89,25 +85,22 @@ def test_resume_completes_an_interrupted_wait(here, service, saved, which, how):
     saved(err)
 
 
-def test_an_interrupted_download_leaves_no_file_and_resume_saves_the_video(here, service, saved, tmp_path):
+def test_an_interrupted_download_leaves_no_file_and_resume_saves_the_video(service, saved, tmp_path, fails):
     service.add_fault("videos.content", Fault.drip(2000))
-    code, _, err = here(*BOAT, "--order-id", ORDER, when={"size: ": interrupt})
-    assert code == 130
+    err = fails(130, *BOAT, "--order-id", ORDER, when={"size: ": interrupt})
     assert "interrupted while downloading the video." in err
     assert "is completed and charged" in err
     assert list(tmp_path.iterdir()) == []
     saved(err)
 
 
-def test_the_proposed_command_repeats_the_options_that_find_the_order(here, service):
+def test_the_proposed_command_repeats_the_options_that_find_the_order(service, fails, works):
     service.set_speed(0)
     options = ("--base-url", service.base_url, "--account", "left", "--journal", "sqlite:///mine.db")
-    code, _, err = here(*BOAT, "--order-id", ORDER, "--timeout", "0.2", "--force", *options)
-    assert code == 6
+    err = fails(6, *BOAT, "--order-id", ORDER, "--timeout", "0.2", "--force", *options)
     command = shlex.split(err.splitlines()[-1])
     service.set_speed(1000)
-    code, _, err = here(*command[1:])
-    assert code == 0, err
+    err = works(*command[1:])[1]
     assert "--force" in command
     assert len(service.creates) == 1
 
@@ -119,13 +112,14 @@ class HurriedClock(LoopClock):
         await super().sleep(seconds / 20)
 
 
-def test_an_interrupted_send_reports_until_when_it_counts_as_being_sent_and_resume_waits(here, service, monkeypatch):
+def test_an_interrupted_send_reports_until_when_it_counts_as_being_sent_and_resume_waits(
+    here, service, monkeypatch, fails
+):
     monkeypatch.setattr(service_connection, "Client", partial(service_connection.Client, clock=HurriedClock()))
     service.set_speed(1)
     service.add_fault("videos.create", Fault.stall(30))
     service.on_task = interrupt
-    code, _, err = here(*BOAT, "--order-id", ORDER)
-    assert code == 130
+    err = fails(130, *BOAT, "--order-id", ORDER)
     assert re.search(r"Until \d\d:\d\d:\d\d UTC it is treated as still being sent\.", err)
     commands = [line.strip() for line in err.splitlines() if line.startswith("  vidgen ")]
     assert commands[0].startswith(f"vidgen generate --resume {ORDER} -o boat.mp4")

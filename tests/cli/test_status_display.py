@@ -6,7 +6,7 @@ import json
 from rich.console import Console
 
 from vidgen_async.cli.terminal.exit_reports import Report
-from vidgen_async.cli.terminal.formatting import seconds, size
+from vidgen_async.cli.terminal.formatting import seconds
 from vidgen_async.cli.terminal.status_display import JsonScreen, RichScreen, Screen
 
 
@@ -73,13 +73,7 @@ def test_no_color_is_honoured(monkeypatch):
     assert "it failed" in file.getvalue()
 
 
-def test_sizes_and_durations_are_formatted_for_people():
-    assert [size(count) for count in (12, 1_500, 2_500_000, 3_000_000_000)] == [
-        "12 bytes",
-        "1.5 kB",
-        "2.5 MB",
-        "3.0 GB",
-    ]
+def test_durations_are_formatted_for_people():
     assert [seconds(count) for count in (1.234, 75, 3725)] == ["1.2 s", "1 min 15 s", "1 h 02 min"]
 
 
@@ -101,11 +95,6 @@ def test_with_json_every_line_is_an_object(capsys):
             }
         },
     ]
-
-
-def test_with_json_a_result_is_its_document(capsys):
-    JsonScreen().show("saved hero.mp4", {"path": "hero.mp4"})
-    assert json.loads(capsys.readouterr().out) == {"path": "hero.mp4"}
 
 
 def test_documents_are_one_ascii_line_each(capsys):

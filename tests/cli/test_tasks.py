@@ -21,12 +21,11 @@ FAST = ("--poll-interval", "0.05")
 
 
 @pytest.fixture
-def order(here, service):
+def order(service, works):
     """Orders a video and returns its task id."""
 
     def create(prompt: str = "A paper boat", *arguments: str) -> str:
-        code, out, err = here("create", prompt, "--model", "gen-2.0", "--no-validate", *arguments)
-        assert code == 0, err
+        out = works("create", prompt, "--model", "gen-2.0", "--no-validate", *arguments)[0]
         return out.strip()
 
     return create
@@ -43,10 +42,9 @@ def test_a_task_as_json_is_one_document_with_its_url(here, service, order):
     assert document.keys() == {"task_id", "advice"} | VideoTask(id=task_id).to_dict().keys()
 
 
-def test_a_wait_as_json_has_the_path_of_the_video(here, order, tmp_path):
+def test_a_wait_as_json_has_the_path_of_the_video(order, tmp_path, works):
     task_id = order()
-    code, out, err = here("wait", task_id, "-o", "boat.mp4", "--json", *FAST)
-    assert code == 0, err
+    out, err = works("wait", task_id, "-o", "boat.mp4", "--json", *FAST)
     document = json.loads(out)
     assert (document["task_id"], document["status"], document["path"]) == (task_id, "completed", "boat.mp4")
     assert document["bytes"] == (tmp_path / "boat.mp4").stat().st_size
@@ -81,10 +79,9 @@ def test_several_tasks_that_fail_alike_have_their_common_exit_code(here, service
     assert "2 of 2 tasks did not complete" in err
 
 
-def test_a_missing_directory_for_several_tasks_is_exit_code_2_before_the_wait(here, service, order):
+def test_a_missing_directory_for_several_tasks_is_exit_code_2_before_the_wait(service, order, fails):
     first, second = order(), order()
-    code, out, err = here("wait", first, second, "-o", "missing", *FAST)
-    assert (code, out) == (2, "")
+    err = fails(2, "wait", first, second, "-o", "missing", *FAST)
     assert "missing" in err
     assert service.count_requests("videos.get") == 0
 
@@ -103,18 +100,19 @@ def test_a_directory_with_a_slash_is_created_and_gets_the_videos(here, order, tm
     )
 
 
-def test_a_directory_that_cannot_be_created_is_exit_code_2_before_anything_is_requested(here, service, order, tmp_path):
+def test_a_directory_that_cannot_be_created_is_exit_code_2_before_anything_is_requested(
+    service, order, tmp_path, fails
+):
     first, second = order(), order()
     (tmp_path / "file").touch()
     for output, why in {"missing/out/": "No such file or directory", "file/": "File exists"}.items():
         for tasks in ((first,), (first, second)):
-            code, out, err = here("wait", *tasks, "-o", output, *FAST)
-            assert (code, out) == (2, "")
+            err = fails(2, "wait", *tasks, "-o", output, *FAST)
             assert f"cannot create the directory {output}: {why}" in err
     assert service.count_requests("videos.get") == 0
 
 
-def test_an_interrupted_wait_for_several_tasks_shows_how_to_resume_those_that_remain(here, service, order):
+def test_an_interrupted_wait_for_several_tasks_shows_how_to_resume_those_that_remain(here, service, order, fails):
     first = order()
     here("wait", first, *FAST)
     service.set_speed(0)
@@ -146,19 +144,17 @@ def test_a_watch_as_json_prints_the_document_of_the_task_for_each_change(here, s
     assert last["video_url"] == f"{service.base_url}/videos/{task_id}/content"
 
 
-def test_a_watch_reads_ids_from_stdin(here, order):
+def test_a_watch_reads_ids_from_stdin(order, works):
     first, second = order(), order()
-    code, out, _ = here("watch", "-", *FAST, stdin=f"{first}\n{second}\n")
-    assert code == 0
+    out = works("watch", "-", *FAST, stdin=f"{first}\n{second}\n")[0]
     assert {line.split()[1] for line in out.splitlines()} == {first, second}
 
 
-def test_a_watch_of_the_journal_names_the_orders(here, service, order):
+def test_a_watch_of_the_journal_names_the_orders(here, service, order, works):
     task_id = order("A boat", "--order-id", "order-1187")
     service.add_fault("videos.create", Fault.status(402))
     here("create", "x", "--model", "gen-2.0", "--order-id", "refused")
-    code, out, _ = here("watch", "--journal", *FAST)
-    assert code == 0
+    out = works("watch", "--journal", *FAST)[0]
     assert out.splitlines()[-1].endswith(f"{task_id} completed 20 points (order order-1187)")
     assert "refused" not in out
     again = here("watch", "--journal", *FAST)[1]  # a watch records nothing; only the time differs
@@ -180,10 +176,9 @@ def test_a_watch_of_nothing_ends_at_once(here):
         assert (code, out, words in err) == (0, "", True), argument
 
 
-def test_a_watch_reads_the_given_journal(here, order, tmp_path):
+def test_a_watch_reads_the_given_journal(here, order, tmp_path, works):
     task_id = order("A boat", "--journal", "sqlite:///other.db")
-    code, out, err = here("watch", "--journal", "sqlite:///other.db", *FAST)
-    assert code == 0, err
+    out = works("watch", "--journal", "sqlite:///other.db", *FAST)[0]
     assert f"{task_id} completed" in out
     assert "the journal has no unfinished tasks" in here("watch", "--journal", *FAST)[2]
 
@@ -204,15 +199,13 @@ def test_on_a_terminal_a_watch_is_a_live_view_and_a_summary(terminal, service, o
         assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l"), "the cursor is restored"
 
 
-def test_a_download_saves_the_video_of_a_completed_task(here, order, tmp_path):
+def test_a_download_saves_the_video_of_a_completed_task(here, order, tmp_path, fails, works):
     task_id = order()
     here("wait", task_id, *FAST)
-    code, out, err = here("download", task_id, "-o", "boat.mp4")
-    assert code == 0, err
+    out, err = works("download", task_id, "-o", "boat.mp4")
     assert out.startswith("saved boat.mp4")
 
-    code, _, err = here("download", task_id, "-o", "boat.mp4")
-    assert code == 2
+    err = fails(2, "download", task_id, "-o", "boat.mp4")
     assert "--force replaces it" in err
     assert here("download", task_id, "-o", "boat.mp4", "--force", "--json")[0] == 0
 
@@ -247,7 +240,7 @@ def test_a_failed_task_without_a_reason_points_to_the_ledger_and_other_tasks_do_
     assert f"failure: no failure reason was given; {LEDGER}" in here("get", task_id)[1]
 
 
-def test_a_video_that_cannot_be_verified_is_saved_by_the_proposed_command(here, service, order, tmp_path):
+def test_a_video_that_cannot_be_verified_is_saved_by_the_proposed_command(here, service, order, tmp_path, fails):
     film = FTYP + fragment_movie() + fragment(b"a sample")  # without an index of its fragments
     head = b"HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\nConnection: close\r\n\r\n"
     service.add_fault("videos.content", Fault.not_http(head + film), times=None)
@@ -258,8 +251,7 @@ def test_a_video_that_cannot_be_verified_is_saved_by_the_proposed_command(here, 
         (("download", task_id, "-o", "c.mp4"), "c.mp4"),
         (("generate", "--resume", "order-1187", "-o", "d.mp4", *FAST), "d.mp4"),
     ):
-        code, _, err = here(*command)
-        assert code == 7
+        err = fails(7, *command)
         assert "hint: to save it anyway:" in err
         assert "accept_unverified" not in err
         proposed = shlex.split(err.splitlines()[-1])
@@ -309,12 +301,11 @@ def test_an_order_id_is_looked_up_for_its_account_and_in_the_named_journal(here,
         assert (code, "404" in err) == (1, True), err
 
 
-def test_an_id_that_is_an_order_and_a_task_is_refused_with_both_named(here, service, order):
+def test_an_id_that_is_an_order_and_a_task_is_refused_with_both_named(here, service, order, fails):
     foreign = order()
     task_id = order("Another boat", "--order-id", foreign)
     for command in (("get",), ("wait", *FAST), ("wait", "task_1", *FAST), ("watch",), ("download", "-o", "a.mp4")):
-        code, out, err = here(*command, foreign)
-        assert (code, out) == (2, "")
+        err = fails(2, *command, foreign)
         assert (
             f"'{foreign}' is an order in the journal, with the task '{task_id}', and also a task of the service" in err
         )
@@ -331,7 +322,7 @@ def test_an_order_that_adopted_the_task_with_its_own_id_is_not_ambiguous(here, s
     assert here("get", task_id, "--journal", "sqlite:///b")[0] == 0
 
 
-def test_an_order_without_a_task_is_refused_with_what_to_do(here, service):
+def test_an_order_without_a_task_is_refused_with_what_to_do(here, service, fails):
     create = ("create", "x", "--model", "gen-2.0", "--no-validate", "--order-id")
     service.add_fault("videos.create", Fault.close_after_body())
     assert here(*create, "unclear")[0] == 5
@@ -344,12 +335,10 @@ def test_an_order_without_a_task_is_refused_with_what_to_do(here, service):
         ("watch",),
         ("download", "-o", "a.mp4"),
     ):
-        code, out, err = here(*command, "unclear")
-        assert (code, out) == (5, "")
+        err = fails(5, *command, "unclear")
         assert "it is unknown whether the service accepted order 'unclear'" in err
         assert "  vidgen orders adopt unclear TASK_ID\n" in err
-        code, out, err = here(*command, "refused")
-        assert (code, out) == (2, "")
+        err = fails(2, *command, "refused")
         assert "order 'refused' cannot be used in place of its task: it is rejected" in err
         resume = "vidgen generate --resume refused -o a.mp4" if "-o" in command else "vidgen orders resume refused"
         assert f"hint: to send the order:\n  {resume}" in err

@@ -60,9 +60,8 @@ def test_an_option_sets_for_how_long_it_is_retried(here, unused_url):
         assert "hint: the base URL was set by VIDGEN_BASE_URL." in err, arguments
 
 
-def test_the_error_names_the_option_that_gave_the_base_url(here, unused_url):
-    code, _, err = here("account", "--retry-for", "0", "--base-url", unused_url)
-    assert code == 1
+def test_the_error_names_the_option_that_gave_the_base_url(unused_url, fails):
+    err = fails(1, "account", "--retry-for", "0", "--base-url", unused_url)
     assert err.endswith("refused.\nhint: the base URL was set by --base-url.\n")
 
 
@@ -80,9 +79,8 @@ def test_a_page_instead_of_an_api_names_the_setting_of_the_base_url(here, servic
     assert "hint: the base URL was set by VIDGEN_BASE_URL." in here("account")[2]
 
 
-def test_a_429_shows_its_seconds(here, service):
+def test_a_429_shows_its_seconds(service, fails):
     service.add_fault("account.get", Fault.status(429, headers={"Retry-After": "90"}))
-    code, _, err = here("account", "--json")
-    assert code == 1
+    err = fails(1, "account", "--json")
     assert "retry after 90 s" in err
     assert '"retry_after": 90' in err

@@ -1,14 +1,14 @@
 """Downloads and uploads over real sockets, with a virtual clock."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pytest
 from attrs import frozen
 from yarl import URL
 
-from tests.media.sites import KEY, Site
+from tests.media.sites import KEY, Says, Script, Site, site
 from tests.transports.raw_service import Certificate, make_certificate
 from vidgen_async.clock import VirtualClock
 from vidgen_async.media.download import Downloads
@@ -133,6 +133,33 @@ def target(tmp_path: Path) -> Target:
     path = folder / "hero.mp4"
     path.write_bytes(OLD)
     return Target(path)
+
+
+@pytest.fixture
+def saves(downloads_of: Maker, target: Target) -> Callable[..., Awaitable[Site]]:
+    """Downloads from a site that answers so; this must be saved. Returns the site."""
+
+    async def save(script: Script | Says, expected: bytes, **options) -> Site:
+        async with site(script) as service:
+            await downloads_of(service, **options).download("task-1", target.path)
+        assert target.path.read_bytes() == expected
+        return service
+
+    return save
+
+
+@pytest.fixture
+def fails(downloads_of: Maker, target: Target) -> Callable[..., Awaitable[tuple[Any, Site]]]:
+    """Downloads from a site that answers so; returns the error, which changes no file, and the site."""
+
+    async def fail(script: Script | Says, kind: type[Exception], match: str | None = None, **options):
+        async with site(script) as service:
+            with pytest.raises(kind, match=match) as caught:
+                await downloads_of(service, **options).download("task-1", target.path)
+        assert target.is_untouched()
+        return caught.value, service
+
+    return fail
 
 
 @pytest.fixture(scope="session")

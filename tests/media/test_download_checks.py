@@ -71,10 +71,8 @@ async def test_a_task_or_its_id_and_a_target_of_any_type_are_accepted_and_a_blan
         None,
     ],
 )
-async def test_a_complete_video_is_saved_whatever_its_media_type(media, downloads_of, target):
-    async with site(Says(body=VIDEO, media=media)) as service:
-        await downloads_of(service).download("task-1", target.path)
-    assert target.path.read_bytes() == VIDEO
+async def test_a_complete_video_is_saved_whatever_its_media_type(media, saves):
+    await saves(Says(body=VIDEO, media=media), VIDEO)
 
 
 @pytest.mark.rule("4.6 note media", side="sdk")
@@ -99,25 +97,20 @@ async def test_a_complete_video_is_saved_whatever_its_media_type(media, download
     ],
     ids=lambda answer: f"{answer.status} {answer.media} {answer.body[:12]!r} {answer.framing}",
 )
-async def test_a_response_that_is_not_a_video_is_never_saved(answer, downloads_of, target):
-    async with site(answer) as service:
-        with pytest.raises(NotVideoError) as caught:
-            await downloads_of(service).download("task-1", target.path)
+async def test_a_response_that_is_not_a_video_is_never_saved(answer, fails):
+    error, service = await fails(answer, NotVideoError)
 
-    assert target.is_untouched()
-    assert caught.value.task_id == "task-1"
-    assert str(answer.status) in str(caught.value)
-    assert ("it went wrong" in str(caught.value)) == (b"it went wrong" in answer.body)
+    assert error.task_id == "task-1"
+    assert str(answer.status) in str(error)
+    assert ("it went wrong" in str(error)) == (b"it went wrong" in answer.body)
     assert service.targets.count(CONTENT) == 1
 
 
-async def test_the_quoted_page_shows_no_secret(downloads_of, target):
+async def test_the_quoted_page_shows_no_secret(fails):
     text = f'{{"error": "{KEY} at https://cdn.example/v?exp=17&sig=s3cr3tsig&token=t0k3nt0k3n"}}'
-    async with site(Says(body=text.encode(), media="application/json")) as service:
-        with pytest.raises(NotVideoError) as caught:
-            await downloads_of(service).download("task-1", target.path)
+    error, _ = await fails(Says(body=text.encode(), media="application/json"), NotVideoError)
     for secret in (KEY, "s3cr3tsig", "t0k3nt0k3n", "exp=17"):
-        assert secret not in str(caught.value)
+        assert secret not in str(error)
 
 
 @pytest.mark.rule("4.6 response 401", "4.6 response 404", "4.6 response 409", side="sdk")
@@ -133,46 +126,35 @@ async def test_the_quoted_page_shows_no_secret(downloads_of, target):
         (416, UnexpectedResponseError),
     ],
 )
-async def test_an_error_status_raises_its_service_error_at_once(status, kind, downloads_of, target, clock):
-    async with site(page(status, "" if status == 304 else "no")) as service:
-        with pytest.raises(kind) as caught:
-            await downloads_of(service).download("task-1", target.path)
+async def test_an_error_status_raises_its_service_error_at_once(status, kind, clock, fails):
+    error, service = await fails(page(status, "" if status == 304 else "no"), kind)
 
-    assert type(caught.value) is kind
-    assert caught.value.status == status
-    assert target.is_untouched()
+    assert type(error) is kind
+    assert error.status == status
     assert (service.targets.count(CONTENT), clock.now()) == (1, 0)
     if kind is AuthenticationError:
-        assert caught.value.source == "service key"
+        assert error.source == "service key"
 
 
-async def test_an_endless_error_page_is_not_read_to_its_end(downloads_of, target):
-    async with site(Says(status=404, body=b"x" * 5_000_000, cut=1_000_000, media="text/plain")) as service:
-        with pytest.raises(NotFoundError) as caught:
-            await downloads_of(service).download("task-1", target.path)
-    assert len(caught.value.body) < 200_000
+async def test_an_endless_error_page_is_not_read_to_its_end(fails):
+    error, _ = await fails(Says(status=404, body=b"x" * 5_000_000, cut=1_000_000, media="text/plain"), NotFoundError)
+    assert len(error.body) < 200_000
 
 
 @pytest.mark.parametrize("fault", [503, 500, 502, 504, 429, 408])
-async def test_a_transient_error_status_is_retried(fault, downloads_of, target, clock):
-    async with site(in_turn(page(fault), page(fault), Says(body=VIDEO))) as service:
-        await downloads_of(service).download("task-1", target.path)
-    assert target.path.read_bytes() == VIDEO
+async def test_a_transient_error_status_is_retried(fault, clock, saves):
+    await saves(in_turn(page(fault), page(fault), Says(body=VIDEO)), VIDEO)
     assert 0 < clock.now() < 5
 
 
-async def test_retry_after_is_respected(downloads_of, target, clock):
-    async with site(in_turn(page(503, Retry_After="40"), Says(body=VIDEO))) as service:
-        await downloads_of(service).download("task-1", target.path)
+async def test_retry_after_is_respected(saves, clock):
+    await saves(in_turn(page(503, Retry_After="40"), Says(body=VIDEO)), VIDEO)
     assert clock.now() == 40
 
 
 @pytest.mark.parametrize(("status", "kind"), [(503, ServiceUnavailableError), (429, RateLimitError)])
-async def test_a_persistent_error_status_is_raised_after_the_time_limit(status, kind, downloads_of, target, clock):
-    async with site(page(status)) as service:
-        with pytest.raises(kind):
-            await downloads_of(service, retry_for=100).download("task-1", target.path)
-    assert target.is_untouched()
+async def test_a_persistent_error_status_is_raised_after_the_time_limit(status, kind, clock, fails):
+    await fails(page(status), kind, retry_for=100)
     assert 70 < clock.now() <= 100
 
 
@@ -184,15 +166,12 @@ async def test_an_unreachable_service_is_a_transport_error(downloads_of, target,
 
 
 @pytest.mark.parametrize("framing", ["length", "chunked", "close"])
-async def test_a_video_that_is_always_cut_short_is_never_saved(framing, downloads_of, target, clock):
-    async with site(Says(body=VIDEO, cut=50_000, framing=framing)) as service:
-        with pytest.raises(TruncatedError) as caught:
-            await downloads_of(service).download("task-1", target.path)
+async def test_a_video_that_is_always_cut_short_is_never_saved(framing, clock, fails):
+    error, service = await fails(Says(body=VIDEO, cut=50_000, framing=framing), TruncatedError)
 
-    assert target.is_untouched()
-    assert caught.value.received == 50_000
-    assert "50000 of" in str(caught.value)
-    assert ("100000" in str(caught.value)) == (framing != "chunked")
+    assert error.received == 50_000
+    assert "50000 of" in str(error)
+    assert ("100000" in str(error)) == (framing != "chunked")
     assert 60 < clock.now() <= 120
     assert len(service.requests) > 2
 
@@ -209,11 +188,8 @@ async def test_a_video_that_is_always_cut_short_is_never_saved(framing, download
     ids=["one byte short", "cut in moov", "no mdat", "no moov", "bad size"],
 )
 @pytest.mark.parametrize("framing", ["length", "close"])
-async def test_the_boxes_must_be_complete_with_any_framing_of_the_body(body, kind, framing, downloads_of, target):
-    async with site(Says(body=body, framing=framing)) as service:
-        with pytest.raises(kind):
-            await downloads_of(service).download("task-1", target.path)
-    assert target.is_untouched()
+async def test_the_boxes_must_be_complete_with_any_framing_of_the_body(body, kind, framing, fails):
+    _, service = await fails(Says(body=body, framing=framing), kind)
     if framing == "length":
         assert service.targets.count(CONTENT) == 1, "what was announced came: it will not be better the next time"
 
@@ -252,10 +228,8 @@ UNKNOWN = FTYP + box(b"moov", b"index" * 10)
     ids=lambda body: f"{len(body)} {body[4:12]!r} {body[-12:]!r}",
 )
 @pytest.mark.parametrize("framing", ["length", "chunked", "close"])
-async def test_a_complete_video_is_saved_whatever_is_around_it(body, framing, downloads_of, target):
-    async with site(Says(body=body, framing=framing)) as service:
-        await downloads_of(service).download("task-1", target.path)
-    assert target.path.read_bytes() == body
+async def test_a_complete_video_is_saved_whatever_is_around_it(body, framing, saves):
+    await saves(Says(body=body, framing=framing), body)
 
 
 @pytest.mark.parametrize("framing", ["length", "chunked"])
@@ -271,10 +245,8 @@ async def test_a_complete_video_is_saved_whatever_is_around_it(body, framing, do
     ],
     ids=["open, trailer", "fragments", "unknown", "unknown, two", "unknown, open", "unknown fragments"],
 )
-async def test_a_video_whose_end_was_announced_needs_no_other_proof(body, framing, downloads_of, target):
-    async with site(Says(body=body, framing=framing)) as service:
-        await downloads_of(service).download("task-1", target.path)
-    assert target.path.read_bytes() == body
+async def test_a_video_whose_end_was_announced_needs_no_other_proof(body, framing, saves):
+    await saves(Says(body=body, framing=framing), body)
 
 
 @pytest.mark.parametrize("encoding", ["aws-chunked", "identity, aws-chunked", "gzip", "utf-8", "none", "br"])
@@ -297,11 +269,8 @@ async def test_an_encoding_that_the_bytes_do_not_have_is_ignored(encoding, downl
     ],
 )
 @pytest.mark.parametrize("media", ["video/mp4", None])
-async def test_an_image_in_place_of_the_video_is_reported_as_an_image(image, name, media, downloads_of, target):
-    async with site(Says(body=image, media=media)) as service:
-        with pytest.raises(NotVideoError, match=f"it is an image \\({name}\\)"):
-            await downloads_of(service).download("task-1", target.path)
-    assert target.is_untouched()
+async def test_an_image_in_place_of_the_video_is_reported_as_an_image(image, name, media, fails):
+    await fails(Says(body=image, media=media), NotVideoError, match=f"it is an image \\({name}\\)")
 
 
 @pytest.mark.parametrize(
@@ -340,12 +309,9 @@ async def test_a_video_whose_end_nothing_shows_is_saved_only_if_that_is_accepted
 
 
 @pytest.mark.parametrize("coding", ["identity", "gzip", "chunked, identity"])
-async def test_a_transfer_coding_without_chunks_marks_no_end(coding, downloads_of, target):
+async def test_a_transfer_coding_without_chunks_marks_no_end(coding, fails):
     answer = Says(body=FRAGMENTED, framing="close", headers={"Transfer-Encoding": coding})
-    async with site(answer) as service:
-        with pytest.raises((UnverifiedVideoError, TransportError, UnexpectedResponseError)):
-            await downloads_of(service, retry_for=5).download("task-1", target.path)
-    assert target.is_untouched()
+    await fails(answer, (UnverifiedVideoError, TransportError, UnexpectedResponseError), retry_for=5)
 
 
 def with_index(*offsets: int, media: bytes) -> bytes:
@@ -371,20 +337,13 @@ async def test_an_index_that_names_later_bytes_contradicts_the_announced_end(med
 
 @pytest.mark.parametrize("status", [200, 201, 203])
 @pytest.mark.parametrize("content_range", [None, "bytes=0-99999/100000", "bytes 0-100000/100000"])
-async def test_a_complete_video_is_saved_whatever_its_2xx_and_its_unasked_range_say(
-    status, content_range, downloads_of, target
-):
+async def test_a_complete_video_is_saved_whatever_its_2xx_and_its_unasked_range_say(status, content_range, saves):
     headers = {} if content_range is None else {"Content-Range": content_range}
-    async with site(Says(status=206 if content_range else status, body=VIDEO, headers=headers)) as service:
-        await downloads_of(service).download("task-1", target.path)
-    assert target.path.read_bytes() == VIDEO
+    await saves(Says(status=206 if content_range else status, body=VIDEO, headers=headers), VIDEO)
 
 
-async def test_a_page_after_fragments_is_the_end_of_a_failed_proxy(downloads_of, target):
-    async with site(Says(body=FRAGMENTED + b"<html>504", framing="chunked")) as service:
-        with pytest.raises(UnverifiedVideoError):
-            await downloads_of(service).download("task-1", target.path)
-    assert target.is_untouched()
+async def test_a_page_after_fragments_is_the_end_of_a_failed_proxy(fails):
+    await fails(Says(body=FRAGMENTED + b"<html>504", framing="chunked"), UnverifiedVideoError)
 
 
 async def test_what_is_known_to_be_cut_is_refused_also_if_an_unverified_video_is_accepted(downloads_of, target):

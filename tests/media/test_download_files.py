@@ -70,7 +70,7 @@ async def test_an_unwritable_target_is_reported_before_any_request(kind, downloa
     assert names(tmp_path) == before
 
 
-async def test_an_unwritable_directory_is_reported_before_any_request(downloads_of, target, monkeypatch):
+async def test_an_unwritable_directory_is_reported_before_any_request(monkeypatch, fails):
     real_open = os.open
 
     def refuse(path: object, flags: int, *rest: object) -> int:
@@ -79,9 +79,7 @@ async def test_an_unwritable_directory_is_reported_before_any_request(downloads_
         return real_open(path, flags, *rest)
 
     monkeypatch.setattr(os, "open", refuse)
-    async with site(Says(body=VIDEO)) as service:
-        with pytest.raises(DownloadError, match="permission denied"):
-            await downloads_of(service).download("task-1", target.path)
+    _, service = await fails(Says(body=VIDEO), DownloadError, match="permission denied")
     assert service.requests == []
 
 
@@ -154,24 +152,21 @@ STEPS = [(AtomicFile, "write"), (AtomicFile, "commit"), (PartialFile, "_inspect"
 
 
 @pytest.mark.parametrize(("cls", "step"), STEPS)
-async def test_a_full_disk_is_a_download_error_that_names_the_file(cls, step, downloads_of, target, monkeypatch):
+async def test_a_full_disk_is_a_download_error_that_names_the_file(cls, step, monkeypatch, fails):
     def full(*_: object, **_options: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(cls, step, full)
-    async with site(in_turn(Says(body=VIDEO, cut=30_000), Says(body=VIDEO))) as service:
-        with pytest.raises(DownloadError, match="no space left") as caught:
-            await downloads_of(service).download("task-1", target.path)
-    assert "hero.mp4" in str(caught.value)
-    assert target.is_untouched()
+    error, _ = await fails(
+        in_turn(Says(body=VIDEO, cut=30_000), Says(body=VIDEO)), DownloadError, match="no space left"
+    )
+    assert "hero.mp4" in str(error)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="permissions are those of POSIX")
-async def test_a_replaced_file_keeps_its_mode(downloads_of, target):
+async def test_a_replaced_file_keeps_its_mode(target, saves):
     target.path.chmod(0o604)
-    async with site(Says(body=VIDEO)) as service:
-        await downloads_of(service).download("task-1", target.path)
-    assert target.path.read_bytes() == VIDEO
+    await saves(Says(body=VIDEO), VIDEO)
     assert target.path.stat().st_mode & 0o777 == 0o604
 
 
@@ -412,7 +407,7 @@ async def test_cancelling_waits_for_the_thread_that_writes(downloads_of, target,
 # -- the loop and the memory -----------------------------------------------------------------------------------------
 
 
-async def test_all_file_io_is_done_in_other_threads(downloads_of, target, monkeypatch):
+async def test_all_file_io_is_done_in_other_threads(saves, monkeypatch):
     threads = set()
     for cls, step in [*STEPS, (PartialFile, "_open"), (AtomicFile, "discard")]:
         work = getattr(cls, step)
@@ -422,8 +417,7 @@ async def test_all_file_io_is_done_in_other_threads(downloads_of, target, monkey
             return work(*args, **options)
 
         monkeypatch.setattr(cls, step, noted)
-    async with site(in_turn(Says(body=VIDEO, cut=30_000), Says(body=VIDEO))) as service:
-        await downloads_of(service).download("task-1", target.path)
+    await saves(in_turn(Says(body=VIDEO, cut=30_000), Says(body=VIDEO)), VIDEO)
     assert threads
     assert threading.get_ident() not in threads
 

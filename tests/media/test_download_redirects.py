@@ -45,13 +45,11 @@ async def download_by(direct: DirectTransport, base: URL, target: Target) -> Non
 
 @pytest.mark.rule("2.5 note link", "4.6 response 307", "4.6 note no-forward", side="sdk")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_another_origin_receives_the_signed_link_unchanged_and_no_key(status, downloads_of, target):
+async def test_another_origin_receives_the_signed_link_unchanged_and_no_key(status, saves):
     async with site(Says(body=VIDEO)) as cdn:
         answer = to(f"http://127.0.0.1:{cdn.raw.port}{SIGNED}", status, **{"Set-Cookie": "session=1; Path=/"})
-        async with site(answer) as service:
-            await downloads_of(service).download("task-1", target.path)
+        service = await saves(answer, VIDEO)
 
-    assert target.path.read_bytes() == VIDEO
     assert cdn.targets == [SIGNED]
     assert is_bare(cdn.requests[0])
     assert cdn.requests[0].headers["Accept-Encoding"] == "identity"
@@ -96,12 +94,8 @@ async def test_from_http_to_https_is_another_origin(target, certificate):
         ("/v/ä b.mp4?sig=1", "/v/%C3%A4%20b.mp4?sig=1", False),
     ],
 )
-async def test_paths_of_the_service_receive_the_key_and_its_signed_links_do_not(
-    location, sent, with_key, downloads_of, target
-):
-    async with site(in_turn(to(location), Says(body=VIDEO))) as service:
-        await downloads_of(service).download("task-1", target.path)
-    assert target.path.read_bytes() == VIDEO
+async def test_paths_of_the_service_receive_the_key_and_its_signed_links_do_not(location, sent, with_key, saves):
+    service = await saves(in_turn(to(location), Says(body=VIDEO)), VIDEO)
     assert service.targets == [CONTENT, sent]
     assert ("Authorization" in service.requests[1].headers) == with_key
     assert with_key or is_bare(service.requests[1])
@@ -120,21 +114,17 @@ async def test_a_redirect_back_to_the_service_receives_no_key(downloads_of, targ
     assert is_bare(service.requests[1])
 
 
-async def test_range_and_if_range_are_sent_to_the_target_of_a_redirect(downloads_of, target):
-    async with site(RangeHost(VIDEO, cuts=[40_000])) as cdn, site(to(cdn.url("/v?exp=1&sig=2"))) as service:
-        await downloads_of(service).download("task-1", target.path)
-    assert target.path.read_bytes() == VIDEO
+async def test_range_and_if_range_are_sent_to_the_target_of_a_redirect(saves):
+    async with site(RangeHost(VIDEO, cuts=[40_000])) as cdn:
+        await saves(to(cdn.url("/v?exp=1&sig=2")), VIDEO)
     assert cdn.ranges == [None, "bytes=35904-"]
     assert cdn.requests[1].headers["If-Range"] == '"v1"'
     assert all(is_bare(seen) for seen in cdn.requests)
 
 
-async def test_more_than_five_redirects_are_refused(downloads_of, target):
-    async with site(lambda seen: to(f"{seen.target}x")) as service:
-        with pytest.raises(DownloadError, match="more than 5 redirects"):
-            await downloads_of(service).download("task-1", target.path)
+async def test_more_than_five_redirects_are_refused(fails):
+    _, service = await fails(lambda seen: to(f"{seen.target}x"), DownloadError, match="more than 5 redirects")
     assert len([path for path in service.targets if path.startswith(CONTENT)]) == 6
-    assert target.is_untouched()
 
 
 @pytest.mark.parametrize(
@@ -152,15 +142,12 @@ async def test_more_than_five_redirects_are_refused(downloads_of, target):
         ("http:///v", "neither http"),
     ],
 )
-async def test_an_invalid_redirect_is_reported(location, words, downloads_of, target, clock):
+async def test_an_invalid_redirect_is_reported(location, words, clock, fails):
     headers = {} if location is None else {"Location": location}
-    async with site(Says(status=307, headers=headers)) as service:
-        with pytest.raises(DownloadError, match=words) as caught:
-            await downloads_of(service).download("task-1", target.path)
-    assert "s3cr3tsig" not in str(caught.value)
-    assert "pa55word" not in str(caught.value)
+    error, service = await fails(Says(status=307, headers=headers), DownloadError, match=words)
+    assert "s3cr3tsig" not in str(error)
+    assert "pa55word" not in str(error)
     assert (service.targets.count(CONTENT), clock.now()) == (1, 0)
-    assert target.is_untouched()
 
 
 @pytest.mark.parametrize(
@@ -212,56 +199,46 @@ def task_json(video_url: object = None) -> Says:
 
 @pytest.mark.rule("4.5 note latest", "5 item 7", side="sdk")
 @pytest.mark.parametrize("status", [401, 403, 404, 410])
-async def test_a_refused_link_is_renewed_once_by_querying_the_task_and_its_content(status, downloads_of, target):
+async def test_a_refused_link_is_renewed_once_by_querying_the_task_and_its_content(status, saves):
     def cdn_script(seen):
         return Says(body=VIDEO) if "sig=fresh" in seen.target else page(status)
 
     async with site(cdn_script) as cdn:
         old, fresh = cdn.url("/v?exp=1&sig=old"), cdn.url("/v?exp=2&sig=fresh")
-        async with site(in_turn(to(old), task_json(fresh), to(fresh))) as service:
-            await downloads_of(service).download("task-1", target.path)
+        service = await saves(in_turn(to(old), task_json(fresh), to(fresh)), VIDEO)
 
-    assert target.path.read_bytes() == VIDEO
     assert service.targets == [CONTENT, "/openapi/v1/videos/task-1", CONTENT]
     assert cdn.targets == ["/v?exp=1&sig=old", "/v?exp=2&sig=fresh"]
     assert all(is_bare(seen) for seen in cdn.requests)
 
 
-async def test_the_tasks_own_video_url_is_the_last_resort(downloads_of, target):
+async def test_the_tasks_own_video_url_is_the_last_resort(saves):
     def cdn_script(seen):
         return Says(body=VIDEO) if seen.target == "/v?exp=3&sig=%2Btask~" else page(403)
 
     async with site(cdn_script) as cdn:
         script = in_turn(to(cdn.url("/v?sig=a")), task_json(cdn.url("/v?exp=3&sig=%2Btask~")), to(cdn.url("/v?sig=b")))
-        async with site(script) as service:
-            await downloads_of(service).download("task-1", target.path)
-    assert target.path.read_bytes() == VIDEO
+        await saves(script, VIDEO)
     assert cdn.targets == ["/v?sig=a", "/v?sig=b", "/v?exp=3&sig=%2Btask~"]
     assert is_bare(cdn.requests[-1])
 
 
 @pytest.mark.parametrize("task", [page(500), page(404), task_json(), page(200, "not JSON")])
-async def test_a_failed_query_of_the_task_does_not_prevent_the_renewal_of_the_link(task, downloads_of, target):
-    async with (
-        site(lambda seen: Says(body=VIDEO) if "fresh" in seen.target else page(403)) as cdn,
-        site(in_turn(to(cdn.url("/old?sig=1")), task, to(cdn.url("/fresh?sig=1")))) as service,
-    ):
-        await downloads_of(service).download("task-1", target.path)
-    assert target.path.read_bytes() == VIDEO
+async def test_a_failed_query_of_the_task_does_not_prevent_the_renewal_of_the_link(task, saves):
+    async with site(lambda seen: Says(body=VIDEO) if "fresh" in seen.target else page(403)) as cdn:
+        await saves(in_turn(to(cdn.url("/old?sig=1")), task, to(cdn.url("/fresh?sig=1"))), VIDEO)
 
 
 @pytest.mark.rule("5 item 7", side="sdk")
-async def test_a_key_that_was_revoked_meanwhile_is_not_an_expired_link(downloads_of, target):
-    async with site(page(403)) as cdn, site(in_turn(to(cdn.url("/v?sig=1")), task_json(), page(401))) as service:
-        with pytest.raises(AuthenticationError) as caught:
-            await downloads_of(service).download("task-1", target.path)
-    assert caught.value.source == "service key"
+async def test_a_key_that_was_revoked_meanwhile_is_not_an_expired_link(fails):
+    async with site(page(403)) as cdn:
+        error, _ = await fails(in_turn(to(cdn.url("/v?sig=1")), task_json(), page(401)), AuthenticationError)
+    assert error.source == "service key"
 
 
-async def test_an_unavailable_upstream_is_not_an_expired_link(downloads_of, target, clock):
-    async with site(page(502)) as cdn, site(to(cdn.url("/v?sig=1"))) as service:
-        with pytest.raises(GatewayError):
-            await downloads_of(service).download("task-1", target.path)
+async def test_an_unavailable_upstream_is_not_an_expired_link(clock, fails):
+    async with site(page(502)) as cdn:
+        _, service = await fails(to(cdn.url("/v?sig=1")), GatewayError)
     assert len(cdn.requests) == service.targets.count(CONTENT) > 2
     assert clock.now() > 60
 
@@ -289,12 +266,10 @@ def endpoint_that_fails(failure: Says, link: object):
     ],
     ids=lambda says: f"{says.status} {says.media} {says.body[:9]!r} {says.headers.get('Location')}",
 )
-async def test_the_tasks_link_is_used_bare_and_once_if_the_content_endpoint_fails(failure, downloads_of, target, clock):
+async def test_the_tasks_link_is_used_bare_and_once_if_the_content_endpoint_fails(failure, saves, clock):
     async with site(Says(body=VIDEO)) as cdn:
         link = f"http://127.0.0.1:{cdn.raw.port}{SIGNED}"
-        async with site(endpoint_that_fails(failure, link)) as service:
-            await downloads_of(service).download("task-1", target.path)
-    assert target.path.read_bytes() == VIDEO
+        service = await saves(endpoint_that_fails(failure, link), VIDEO)
     assert cdn.targets == [SIGNED]
     assert is_bare(cdn.requests[0])
     assert service.targets[-1] == "/openapi/v1/videos/task-1"
@@ -324,54 +299,36 @@ async def test_a_stream_uses_the_tasks_link_too_whatever_white_space_is_around_i
     ],
     ids=["no link", "the endpoint itself", "404", "500", "no JSON", "no web address", "unreachable"],
 )
-async def test_the_error_of_the_content_endpoint_is_raised_if_there_is_no_usable_link(
-    task, downloads_of, target, clock
-):
-    async with site(lambda seen: page(404) if seen.target == CONTENT else task) as service:
-        with pytest.raises(NotFoundError):
-            await downloads_of(service).download("task-1", target.path)
+async def test_the_error_of_the_content_endpoint_is_raised_if_there_is_no_usable_link(task, clock, fails):
+    _, service = await fails(lambda seen: page(404) if seen.target == CONTENT else task, NotFoundError)
     assert service.targets == [CONTENT, "/openapi/v1/videos/task-1"]
-    assert target.is_untouched()
     assert clock.now() == 0
 
 
-async def test_a_refused_api_key_leads_to_no_other_request(downloads_of, target):
-    async with site(page(401)) as service:
-        with pytest.raises(AuthenticationError):
-            await downloads_of(service).download("task-1", target.path)
+async def test_a_refused_api_key_leads_to_no_other_request(fails):
+    _, service = await fails(page(401), AuthenticationError)
     assert service.targets == [CONTENT]
 
 
 @pytest.mark.rule("5 item 7", side="sdk")
-async def test_a_link_that_fails_is_tried_once_while_the_content_endpoint_is_retried(downloads_of, target, clock):
-    async with (
-        site(page(401)) as cdn,
-        site(endpoint_that_fails(page(503), cdn.url("/v?exp=1&sig=s3cr3tsig"))) as service,
-    ):
-        with pytest.raises(ServiceUnavailableError):
-            await downloads_of(service).download("task-1", target.path)
+async def test_a_link_that_fails_is_tried_once_while_the_content_endpoint_is_retried(fails):
+    async with site(page(401)) as cdn:
+        script = endpoint_that_fails(page(503), cdn.url("/v?exp=1&sig=s3cr3tsig"))
+        _, service = await fails(script, ServiceUnavailableError)
     assert len(cdn.requests) == 1
     assert service.targets.count(CONTENT) > 2
-    assert target.is_untouched()
 
 
 @pytest.mark.rule("5 item 7", side="sdk")
 @pytest.mark.parametrize(("path", "source"), [("/v?exp=1&sig=s3cr3tsig", "signed link"), ("/v/task-1", "upstream")])
 @pytest.mark.parametrize("status", [401, 403, 404, 410])
-async def test_a_link_that_is_refused_again_is_expired_and_states_who_refused_it(
-    status, path, source, downloads_of, target, clock
-):
+async def test_a_link_that_is_refused_again_is_expired_and_states_who_refused_it(status, path, source, fails, clock):
     async with site(page(status)) as cdn:
         link = cdn.url(path)
-        async with site(lambda seen: to(link) if seen.target == CONTENT else task_json(link)) as service:
-            with pytest.raises(LinkExpiredError) as caught:
-                await downloads_of(service).download("task-1", target.path)
+        expired, _ = await fails(lambda seen: to(link) if seen.target == CONTENT else task_json(link), LinkExpiredError)
         assert (len(cdn.requests), clock.now()) == (2, 0)
-        assert target.is_untouched()
-        async with site(endpoint_that_fails(page(409), link)) as service:
-            with pytest.raises(NotReadyError) as not_ready:
-                await downloads_of(service).download("task-1", target.path)
-    for error in (caught.value, not_ready.value.__cause__):
+        not_ready, _ = await fails(endpoint_that_fails(page(409), link), NotReadyError)
+    for error in (expired, not_ready.__cause__):
         assert isinstance(error, LinkExpiredError)
         assert (error.status, error.source) == (status, source)
         assert source in str(error)
@@ -382,14 +339,12 @@ async def test_a_link_that_is_refused_again_is_expired_and_states_who_refused_it
 
 @pytest.mark.rule("2.5 note link", side="sdk")
 @pytest.mark.parametrize("target_path", ["/v?", "/v/a.mp4?", "/?", "/v?#part", "/v?a?", "/v?exp=1&sig=x?"])
-async def test_a_final_question_mark_of_a_link_is_sent(target_path, downloads_of, target):
+async def test_a_final_question_mark_of_a_link_is_sent(target_path, saves):
     sent = target_path.partition("#")[0]
     async with site(Says(body=VIDEO)) as cdn:
         link = cdn.raw.url("").origin()
-        async with site(to(f"{link}{target_path}")) as service:
-            await downloads_of(service).download("task-1", target.path)
-        async with site(endpoint_that_fails(page(404), f"{link}{target_path}")) as service:
-            await downloads_of(service).download("task-1", target.path)
+        for script in (to(f"{link}{target_path}"), endpoint_that_fails(page(404), f"{link}{target_path}")):
+            await saves(script, VIDEO)
     assert cdn.targets == [sent, sent]
 
 
@@ -437,22 +392,15 @@ async def test_the_tasks_link_is_used_before_a_download_fails_for_any_other_reas
     assert is_bare(cdn.requests[0])
 
 
-async def test_a_link_that_the_endpoint_redirects_to_is_not_tried_again_as_the_tasks_link(downloads_of, target, clock):
+async def test_a_link_that_the_endpoint_redirects_to_is_not_tried_again_as_the_tasks_link(fails, clock):
     async with site(Says(body=VIDEO, cut=500)) as cdn:
         link = cdn.url("/v?exp=1&sig=2")
-        async with site(lambda seen: to(link) if seen.target == CONTENT else task_json(link)) as service:
-            with pytest.raises(TruncatedError):
-                await downloads_of(service).download("task-1", target.path)
+        _, service = await fails(lambda seen: to(link) if seen.target == CONTENT else task_json(link), TruncatedError)
     assert len(cdn.requests) == service.targets.count(CONTENT)
     assert clock.now() <= 120
-    assert target.is_untouched()
 
 
-async def test_a_link_that_breaks_off_in_its_body_is_resumed_while_the_endpoint_fails(downloads_of, target):
-    async with (
-        site(RangeHost(VIDEO, cuts=[20_000, 30_000, 10_000])) as cdn,
-        site(endpoint_that_fails(page(500), cdn.url("/v?exp=1&sig=2"))) as service,
-    ):
-        await downloads_of(service).download("task-1", target.path)
-    assert target.path.read_bytes() == VIDEO
+async def test_a_link_that_breaks_off_in_its_body_is_resumed_while_the_endpoint_fails(saves):
+    async with site(RangeHost(VIDEO, cuts=[20_000, 30_000, 10_000])) as cdn:
+        await saves(endpoint_that_fails(page(500), cdn.url("/v?exp=1&sig=2")), VIDEO)
     assert len(cdn.requests) == 4

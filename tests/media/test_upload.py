@@ -285,6 +285,7 @@ TRIMMED = base64.b64encode(TRIM).decode()
         (f"data:image/bmp;base64,{base64.urlsafe_b64encode(TRIM).decode()}", "image/bmp", TRIM),
         (f"data:image/png;base64,{DATA}".encode(), "image/png", PNG),
         (TRIMMED.rstrip("="), "image/bmp", TRIM),
+        (base64.encodebytes(LARGE).decode(), "image/bmp", LARGE),
         (base64.urlsafe_b64encode(TRIM).decode().rstrip("="), "image/bmp", TRIM),
     ],
     ids=lambda given: repr(given[:50]) if isinstance(given, str | bytes) else None,

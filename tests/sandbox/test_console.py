@@ -303,11 +303,17 @@ async def run_in_bash(script: str, key: str, directory: Path) -> list[str]:
     return printed.decode().removesuffix("\0").split("\0")
 
 
-async def test_a_create_is_sent_with_the_form(service, api, console):
+async def test_a_create_of_the_form_is_sent_and_a_refusal_shows_why(service, api, console):
     asset = (await api.upload(picture())).json
     form = console.page.locator("#create")
 
     await form.get_by_label("Prompt").fill("A boat from the form")
+    await form.get_by_label("Model").select_option("gen-2.5")
+    await form.get_by_role("button", name="Create").click()
+    await expect(form.get_by_role("alert")).to_have_text("The model gen-2.5 is in maintenance")
+    await expect(form.get_by_role("status")).to_have_text("")
+    await expect(console.row("requests").first).to_contain_text("503")
+    console.messages.clear()
     await form.get_by_label("Model").select_option("vendorh3")
     await form.get_by_label("Duration").select_option("6")
     await form.locator("[name=ratio]").select_option("9:16")
@@ -317,8 +323,8 @@ async def test_a_create_is_sent_with_the_form(service, api, console):
 
     await expect(form.get_by_role("status")).to_have_text(re.compile("Created: task_"))
     (task_id,) = service.tasks
-    assert service.creates[0].idempotency_key == "key-of-the-form"
-    assert service.creates[0].body == {
+    assert service.creates[-1].idempotency_key == "key-of-the-form"
+    assert service.creates[-1].body == {
         "model": "vendorh3",
         "prompt": "A boat from the form",
         "duration": 6,
@@ -328,19 +334,6 @@ async def test_a_create_is_sent_with_the_form(service, api, console):
     }
     await form.get_by_role("link", name=task_id).click()
     await expect(console.row("tasks").locator(".detail")).to_be_visible()
-
-
-async def test_a_refused_create_of_the_form_shows_why(service, console):
-    form = console.page.locator("#create")
-
-    await form.get_by_label("Prompt").fill("A boat")
-    await form.get_by_label("Model").select_option("gen-2.5")
-    await form.get_by_role("button", name="Create").click()
-
-    await expect(form.get_by_role("alert")).to_have_text("The model gen-2.5 is in maintenance")
-    await expect(form.get_by_role("status")).to_have_text("")
-    await expect(console.row("requests")).to_contain_text("503")
-    console.messages.clear()
 
 
 async def test_the_link_to_a_task_opens_it_also_when_it_is_not_among_the_newest(service, api, open_console):
@@ -381,11 +374,17 @@ async def test_planned_faults_are_listed_and_can_be_removed(service, console):
     assert [planned.op for planned in service.faults.planned] == ["link"]
 
 
-async def test_a_fault_is_added_with_its_arguments_and_applied(service, api, console):
+async def test_a_fault_is_added_with_its_arguments_or_refused_beside_the_form_and_applied(service, api, console):
     form = console.page.locator("#add-fault")
 
     await form.locator("[name=op]").select_option("videos.create")
     await form.locator("[name=fault]").select_option("status")
+    await form.get_by_label("code").fill("12")
+    await form.get_by_role("button", name="Add fault").click()
+    await expect(form.get_by_role("alert")).to_contain_text(re.compile("code.* 12"))
+    assert service.faults.planned == []
+    assert any("400" in message for message in console.messages)
+    console.messages.clear()
     await form.get_by_label("code").fill("418")
     await form.get_by_role("textbox", name="body").fill('{"a": [1]}')
     await form.get_by_label("Times").fill("2")
@@ -395,20 +394,6 @@ async def test_a_fault_is_added_with_its_arguments_and_applied(service, api, con
     assert [(planned.op, planned.times) for planned in service.faults.planned] == [("videos.create", 2)]
     refused = await api.create()
     assert (refused.status, refused.json) == (418, {"a": [1]})
-
-
-async def test_the_problems_of_a_fault_are_shown_beside_the_form(service, console):
-    form = console.page.locator("#add-fault")
-
-    await form.locator("[name=fault]").select_option("status")
-    await form.get_by_label("code").fill("12")
-    await form.get_by_role("button", name="Add fault").click()
-
-    await expect(form.get_by_role("alert")).to_contain_text("code")
-    await expect(form.get_by_role("alert")).to_contain_text("12")
-    assert service.faults.planned == []
-    assert any("400" in message for message in console.messages)
-    console.messages.clear()
 
 
 async def test_the_video_of_a_completed_task_plays_in_the_page_and_can_be_saved(service, api, console):

@@ -70,6 +70,7 @@ async def test_an_own_upload_is_accepted_by_its_id_and_by_its_url(service, api):
     (task,) = service.tasks.values()
     assert reply.status == 202
     assert task.film.pictures == (asset["name"], asset["name"])
+    assert task.film.seconds == 1  # the first duration of the model
 
 
 @pytest.mark.rule("2.3 note gone", "2.4 rule 3", "7 error 400 REFERENCE_ASSET_EXPIRED", side="sandbox")

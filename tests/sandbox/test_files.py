@@ -2,8 +2,6 @@
 
 import base64
 import io
-import json
-import os
 from urllib.parse import quote
 
 import pytest
@@ -218,13 +216,3 @@ async def test_an_asset_that_is_expired_foreign_or_lacks_its_token_cannot_be_reu
     replies.append(await api.post("/files", {"image_url": url}))
 
     assert {(reply.status, reply.code) for reply in replies} == {(400, "REFERENCE_ASSET_EXPIRED")}
-
-
-async def test_a_large_upload_is_accepted(api):
-    file = io.BytesIO()
-    Image.frombytes("RGB", (1200, 1000), os.urandom(3_600_000)).save(file, "PNG", compress_level=0)
-    body = io.BytesIO(json.dumps({"image_b64": b64(file.getvalue())}).encode())
-
-    reply = await api.send("POST", "/files", data=body, headers={"Content-Type": "application/json"})
-
-    assert reply.status == 200

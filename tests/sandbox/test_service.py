@@ -8,7 +8,6 @@ import time
 import aiohttp
 import pytest
 
-import vidgen_async.sandbox as package
 from tests.sandbox.conftest import Caller
 from vidgen_async.sandbox import Fault, Sandbox, SandboxClock
 
@@ -181,10 +180,3 @@ def test_without_its_extra_the_import_error_has_the_pip_command(monkeypatch):
 
     with pytest.raises(ImportError, match=r"PIL: .*vidgen-async\[sandbox\]"):
         __import__("vidgen_async.sandbox")
-
-
-def test_the_public_names_are_exactly_these():
-    public = {name for name in vars(package) if not name.startswith("_")}
-
-    assert set(package.__all__) <= public
-    assert len(package.__all__) == len(set(package.__all__))

@@ -64,17 +64,6 @@ def test_the_size_follows_from_resolution_and_ratio_and_is_even(resolution, rati
     assert size_of(resolution, ratio) == size
 
 
-@pytest.mark.slow
-async def test_a_task_without_a_duration_has_the_first_duration_of_its_model(service, api):
-    task_id = (await api.create(ratio="3:4")).json["id"]
-    service.clock.advance(4)
-
-    played = decode((await api.get(f"/videos/{task_id}/content")).body)
-
-    assert played.frames[0].size == (720, 960)
-    assert played.seconds == pytest.approx(1, abs=0.1)
-
-
 @pytest.mark.parametrize("size", [(366, 640), (1366, 768)])
 @pytest.mark.slow
 def test_a_video_is_h264_of_exactly_the_requested_length_and_size(size):
@@ -172,24 +161,6 @@ async def test_pictures_are_named_and_never_fetched(service, api):
     assert service.tasks[task_id].film.pictures == (asset.name, "pics.test/a.png")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "prompt",
-    [
-        "\ud800 half a pair",
-        "纸船在黎明航行 🚤",
-        "زورق ورقي",
-        "e\u0301\u200d\ufeff\x00\x07\n\t",
-        " ",
-        "x" * 2000,
-        "word " * 800,
-    ],
-    ids=["surrogate", "cjk", "arabic", "controls", "blank", "one long word", "many words"],
-)
-def test_every_prompt_can_be_rendered(prompt):
-    assert play(make_film(prompt=prompt, width=180, height=320)).seconds == pytest.approx(1, abs=0.1)
-
-
 def test_a_bar_at_the_bottom_grows_with_time():
     rows = [frame.convert("L").crop((0, 357, 640, 358)) for frame in play(make_film(), every=1).frames]
 
@@ -218,7 +189,10 @@ def test_a_rendering_can_be_stopped_between_two_frames():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [(100, 100), (2, 2), (16, 64)])
-def test_long_texts_fit_into_very_small_videos(size):
-    film = make_film(prompt="word " * 800, notes=("x" * 300,) * 30, width=size[0], height=size[1])
+@pytest.mark.parametrize(
+    "prompt", ["word " * 800, "x" * 2000, "\ud800 \u7eb8\u8239", "e\u0301\u200d\ufeff\x00\x07\n\t", " "]
+)
+def test_any_text_fits_into_very_small_videos(size, prompt):
+    film = make_film(prompt=prompt, notes=("x" * 300,) * 30, width=size[0], height=size[1])
 
     assert play(film).frames[0].size == size

@@ -14,10 +14,9 @@ from vidgen_async.atomic_file import AtomicFile
 from vidgen_async.batch.outcomes import BatchOutcome
 from vidgen_async.batch.page import Page
 from vidgen_async.errors import ConfigurationError
+from vidgen_async.redaction.messages import csv_cell
 
 _COLUMNS = tuple(each.name for each in fields(BatchOutcome) if each.name != "error")
-#: What spreadsheets take for the beginning of a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class Report:
@@ -63,5 +62,5 @@ class Report:
 
     def _write_cells(self, cells: tuple[str, ...]) -> None:
         line = io.StringIO()
-        csv.writer(line).writerow(f"'{cell}" if cell.startswith(_FORMULA) else cell for cell in cells)
+        csv.writer(line).writerow(map(csv_cell, cells))
         self._file.write(line.getvalue().encode("utf-8", "backslashreplace"))

@@ -80,8 +80,7 @@ def body_length(body: RecordedBody | None) -> int:
 
 
 def stream_body(body: RecordedBody, blobs: Path) -> Iterator[bytes]:
-    """A long body in chunks: from its blob what was recorded, and zeros in place of the rest. Empty chunks come first,
-    while the blob is verified; ValueError, whose message is the predicate of a sentence, where it is damaged."""
+    """The chunks of a long body, with empty ones while its blob is verified; a ValueError where that is damaged."""
     left = int(body["bytes"])
     ends = _ends(body) if "blob" in body else None
     if ends is None:
@@ -97,8 +96,7 @@ def stream_body(body: RecordedBody, blobs: Path) -> Iterator[bytes]:
 
 
 def verify_blob(body: RecordedBody, file: BinaryIO) -> Iterator[None]:
-    """Compare a blob with its name and with the cassette, in short steps. ValueError where it is not what was recorded;
-    the message is the predicate of a sentence."""
+    """Compare a blob with its name and the cassette, in short steps; the ValueError is the predicate of a sentence."""
     digest = hashlib.sha256()
     beginning = b""
     while chunk := file.read(CHUNK):

@@ -93,8 +93,10 @@ def check(
 
 
 def _cassettes_at(path: Path) -> list[Path]:
+    """The cassette, or those in a directory and below it, sorted; other files are ignored."""
     if path.is_dir():
-        below = cassettes_below(path)
+        files = (file for folder in _folders_below(path) for file in _files_in(folder))
+        below = [file for file in files if file.suffix == ".json" and _is_cassette(file)]
         if not below:
             raise CassetteNotFoundError(f"there is no cassette in the directory {path}", path=str(path))
         return below
@@ -106,12 +108,6 @@ def _cassettes_at(path: Path) -> list[Path]:
 def _is_cassette(path: Path) -> bool:
     """Whether the file is a cassette, also a damaged one. OSError when it cannot be read."""
     return _FORMAT.search(path.read_bytes()) is not None
-
-
-def cassettes_below(directory: Path) -> list[Path]:
-    """The cassettes in a directory and below it, sorted; other files are ignored. OSError when one cannot be read."""
-    files = (file for folder in _folders_below(directory) for file in _files_in(folder))
-    return [file for file in files if file.suffix == ".json" and _is_cassette(file)]
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -169,8 +165,7 @@ def _blob_problems(path: Path, document: Document) -> Iterator[Problem]:
 
 
 def orphans_in(folder: Path) -> Iterator[Problem]:
-    """Blobs in the directory that no cassette there references, and files of recordings that did not end. The blobs of
-    a damaged cassette, of one in a newer format and of an unfinished recording count as referenced."""
+    """Blobs that no file of the directory references, also no damaged cassette, and recordings that did not end."""
     files = [file for file in _files_in(folder) if file.name.endswith(".json") or UNFINISHED.fullmatch(file.name)]
     for file in files:
         if UNFINISHED.fullmatch(file.name):

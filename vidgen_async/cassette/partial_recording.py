@@ -150,9 +150,6 @@ class RecoveredRecording:
         Raises:
             CassetteError: The cassette was not written; a CassetteSecretError if it seems to contain a secret.
         """
-        numbers = {one.n for one in self.document.interactions}
-        if len(numbers) < len(self.document.interactions):
-            raise CassetteError(f"{self.target} already has the interactions of {self.part}; nothing was written")
         if not replace:
             self._refuse_to_replace()
         refuse_secrets(self.document)

@@ -66,8 +66,7 @@ class Recorder:
         return self._began is not None
 
     def begin(self, request: Request) -> int:
-        """Return the next ordinal, for this request. Nothing is awaited, so that the ordinals are in the order in which
-        the requests began."""
+        """Return the ordinal of this request; nothing is awaited, so that ordinals are in the order of the requests."""
         if self._began is None:
             for interaction in () if self.before is None else self.before.interactions:
                 self.redactor.secrets.reserve(str(interaction_form(interaction)))
@@ -88,8 +87,7 @@ class Recorder:
         return self._offset + self.clock.now() - (self._began or 0.0)
 
     async def _run(self, call: Callable[[], object], size: int) -> None:
-        """Call what redacts or writes ``size`` bytes. Long ones take seconds: in a thread, during which virtual time
-        does not advance; if the caller is cancelled, it is completed all the same."""
+        """Call what redacts or writes ``size`` bytes; long ones in a thread, without virtual time, and to their end."""
         if size <= _LONGEST_IN_TURN:
             call()
             return
@@ -110,8 +108,7 @@ class Recorder:
         self.open.add(n)
 
     async def write_outcome(self, n: int, make_line: Callable[[], dict[str, Any]], size: int = 0) -> None:
-        """Write an outcome to the part file, unless the request has one or the recording is over. A failure is raised
-        by :meth:`publish`: the caller's response is never lost because of it."""
+        """Write the outcome of a request that has none. A failure is raised by :meth:`publish`, never to the caller."""
         if n in self.open and not self._is_over:
             self.open.remove(n)
             await self._run(partial(self._write_outcome, make_line), size)

@@ -62,10 +62,7 @@ _MOST_CACHED = 4096
 
 
 class Redactor:
-    """Replaces the secrets of one recording by pseudonyms. ``origin`` is the service's, once it is known.
-
-    ``hides_own_queries=False``: query values on the service's host are hidden by their names only, as 0.1.0 did.
-    """
+    """Replaces the secrets of one recording; without ``hides_own_queries`` as 0.1.0 did on the service's host."""
 
     def __init__(
         self,
@@ -324,9 +321,8 @@ class Redactor:
 
     def _quotes_a_prompt(self, text: str) -> bool:
         """Whether the text contains a part of a hidden prompt; a whole one was replaced before."""
-        if not self._hidden_prompts or len(text) < 16:
-            return False
-        return hide_secrets(text, self._hidden_prompts) != hide_secrets(text)
+        prompts = self._hidden_prompts
+        return bool(prompts) and len(text) >= 16 and hide_secrets(text, prompts) != hide_secrets(text)
 
     def _url_in_text(self, found: str) -> str:
         plain = found.replace("\\/", "/")

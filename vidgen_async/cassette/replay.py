@@ -103,8 +103,7 @@ class ReplayTransport(Transport):
             claim.release()
 
     async def _claim(self, request: Request) -> Claim:
-        """Claim the next interaction for the request. Nothing is awaited unless its body must be read: such requests
-        claim in the order in which they began, however long a body takes."""
+        """Claim the next interaction. Requests whose body must be read claim in the order in which they began."""
         if self._closed.is_set():
             raise _closed(request, Delivery.NOT_SENT)
         body = request.body
@@ -208,8 +207,7 @@ class ReplayTransport(Transport):
             raise _closed(request, Delivery.NOT_SENT if interaction.is_not_sent else Delivery.MAYBE_SENT)
 
     async def _await_cancellation(self, request: Request) -> None:
-        """Wait, like the recorded send, until the caller is cancelled; return when the transport is closed. This does
-        not sleep on the clock, so that a time limit of the caller, virtual or real, can expire."""
+        """Wait until the caller is cancelled or the transport closed; not on the clock, so that time limits expire."""
         try:
             async with asyncio.timeout(_CANCEL_TIMEOUT):
                 await self._closed.wait()

@@ -54,11 +54,7 @@ class Claim:
 
 
 class RequestMatcher:
-    """The queues of a cassette. A claim takes constant time, whatever the length of the cassette, and never waits.
-
-    A request that contains the cassette's own pseudonyms (it was made from a replayed response) is matched with them;
-    one with other secrets is matched by everything but its secrets.
-    """
+    """The queues of a cassette, by requests with its own pseudonyms, or by everything but other secrets."""
 
     def __init__(self, document: Document, cassette: Cassette, redactors: Sequence[Redactor]) -> None:
         """``redactors``: how requests may have been redacted when they were recorded, the most probable first."""

@@ -104,8 +104,7 @@ def without_secrets(document: Document, redactor: Redactor) -> Document:
 
 
 def redact_again(document: Document, others: Iterable[Interaction]) -> Document:
-    """The document without what an earlier release recorded and this one hides; new pseudonyms differ from those of
-    ``others``."""
+    """Hide what an earlier release recorded and this one hides, with pseudonyms that no interaction has."""
     redactor, reader = Redactor(origin=document.meta.origin), Reader("in memory")
     forms = [interaction_form(interaction) for interaction in document.interactions]
     for form in (*forms, *map(interaction_form, others)):
@@ -124,8 +123,7 @@ def map_line(
     json: Callable[[Any], Any] | None = None,
     header: Callable[[str, str], str] | None = None,
 ) -> dict[str, Any]:
-    """An interaction as JSON, or a line of a recording in progress, with ``text`` applied to every recorded text, and
-    the others to addresses, JSON bodies and headers. Binary bodies are unchanged."""
+    """A line of a recording or an interaction, with ``text`` applied to its texts, and the others to their parts."""
     mapped = dict(line)
     if line.get("base_url"):
         mapped["base_url"] = text(line["base_url"])
@@ -172,8 +170,7 @@ def drop_secret_bytes(line: dict[str, Any], bad: set[str], redactor: Redactor) -
 
 
 def publish(document: Document, target: Path, redactor: Redactor | None = None) -> None:
-    """Replace ``target`` by the cassette; it is unchanged after a CassetteSecretError or CassetteError. ``redactor`` is
-    that of a new recording: values that turned out to be secrets after they had been recorded are hidden."""
+    """Replace ``target`` by the cassette, unless that fails; ``redactor`` is that of a new recording."""
     if redactor is None:
         refuse_secrets(document)
     else:
@@ -201,8 +198,7 @@ def load_if_there(path: Path) -> Document | None:
 
 
 def write_atomically(target: Path, data: bytes, *, is_durable: bool = True) -> None:
-    """Replace or create the file. ``is_durable``: it survives a loss of power; a blob need not, for its name shows
-    whether it is complete."""
+    """Replace or create the file. A blob need not be durable: its name shows whether it is complete."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with AtomicFile(target, is_durable=is_durable) as file:

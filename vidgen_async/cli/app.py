@@ -42,8 +42,7 @@ def run_app() -> int:
 
 
 def _show_usage_error(error: click.ClickException | click.Abort | OutputError) -> int:
-    """Show what ended a command before it ran (wrong usage, Ctrl-C at a question, output that cannot be written), and
-    return the exit code."""
+    """Show what ended a command before it ran, and return the exit code."""
     from vidgen_async.cli.terminal.exit_reports import Report, error_report  # noqa: PLC0415 - help needs no reports
     from vidgen_async.cli.terminal.status_display import make_screen  # noqa: PLC0415 - as above
 

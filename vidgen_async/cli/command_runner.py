@@ -31,12 +31,7 @@ Command: TypeAlias = Callable[[Run], Coroutine[Any, Any, int | None]]
 
 
 def run_command(command: Command, run: Run) -> int:
-    """Run the command, show how it ended, and return the exit code.
-
-    The signals cancel it, which closes the client: it waits for an order that is being sent, up to the client's grace
-    period. A second signal exits at once. SIGHUP does not count: closing a terminal sends it more than once, and then
-    SIGTERM.
-    """
+    """Run the command until it ends or a signal cancels it, show how it ended, and return the exit code."""
     with _handle_logs(run):
         make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
         with suppress(ImportError):  # the extra speed
@@ -142,8 +137,7 @@ def _handle_signals(worker: "asyncio.Task[int | None]", run_state: RunState, scr
 
 
 class _LogHandler(logging.Handler):
-    """Shows log records as lines of the screen, and warns at the second failed poll of a task in a row, once until no
-    polls fail."""
+    """Shows log records on the screen, and warns once when a task's poll fails twice in a row."""
 
     def __init__(self, run: Run) -> None:
         super().__init__()

@@ -168,8 +168,7 @@ no_validate_option = click.option(
 
 
 def execute(command: Callable[..., Coroutine[Any, Any, Any]], settings: Settings, **values: Any) -> int:
-    """Run a command, with the values of its options by name, and return the exit code. What runs it is imported only
-    here: help and completion need none of it."""
+    """Run a command with the values of its options. Help and completion import nothing of what runs it."""
     from vidgen_async.cli.command_runner import run_command  # noqa: PLC0415 - as above
     from vidgen_async.cli.run import Run  # noqa: PLC0415 - as above
 
@@ -179,10 +178,7 @@ def execute(command: Callable[..., Coroutine[Any, Any, Any]], settings: Settings
 def connection_options(
     *, orders: bool = False, budget: bool = False, stored_tasks: bool = False, polling: bool = False
 ) -> Callable[[F], F]:
-    """Add the options for the connection to the service, and for the journal (``orders``, or ``stored_tasks`` for the
-    command that reads the unfinished tasks in it), for a ``budget`` and ``polling``. The command is a coroutine
-    function that gets its :class:`~vidgen_async.cli.run.Run`, or a function that gets the settings and returns the exit
-    code."""
+    """Add options to a coroutine function of a :class:`Run`, or a function of the settings that returns a code."""
 
     def decorate(command: F) -> F:
         @functools.wraps(command)
@@ -202,9 +198,7 @@ def connection_options(
 
 
 def order_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The newest orders in the journal whose id begins with ``incomplete``; none if it cannot be read. Not offered are
-    ids that a shell could not insert, since they are not printable, and those that the command would take for an
-    option or that a shell may expand."""
+    """The newest orders in the journal that begin so, without ids that a shell would expand or take for options."""
     import asyncio  # noqa: PLC0415 - as below
 
     from vidgen_async.cli.service_connection import open_client  # noqa: PLC0415 - help needs no client
@@ -231,8 +225,7 @@ class OrderedGroup(click.Group):
         self._exit_codes = exit_codes
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """``help COMMAND`` is ``COMMAND --help``, and no arguments are ``--help``: for these, newer releases of click
-        raise an error whose message is the help."""
+        """``help COMMAND`` is ``COMMAND --help``; no arguments are too, for which newer releases of click raise."""
         words = {"help": "--help"} | ({} if ctx.parent else {"version": "--version"})
         args = args or ["help"]
         while args[0] in words:
@@ -287,8 +280,7 @@ _REQUEST: Sequence[Option[Any]] = (
 
 
 def request_arguments(function: F) -> F:
-    """Add the options that describe a video; the command gets them as one ``request_options``, which is None where a
-    stored order is resumed."""
+    """Add the options of a video, as one ``request_options``: None where a stored order is resumed."""
 
     @functools.wraps(function)
     def with_request_options(**values: Any) -> Any:

@@ -23,9 +23,7 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 class GuardedStream(io.TextIOBase):
-    """A stream that drops output that cannot be written; ``error`` is the first failure. If ``is_strict``,
-    BrokenPipeError (the reader closed the pipe) or OutputError is raised instead. Characters that its encoding does not
-    have are escaped. ``is_closed``: the process has no such descriptor, and the stream stands for it."""
+    """Drops output that cannot be written and notes the first ``error``; if ``is_strict``, raises it instead."""
 
     def __init__(self, stream: TextIO, *, is_strict: bool = False, is_closed: bool = False) -> None:
         self._stream = stream
@@ -67,8 +65,7 @@ class GuardedStream(io.TextIOBase):
             self._stream.flush()
 
     def finish(self) -> None:
-        """Empty the stream's buffer: at exit the interpreter would fail to flush it, with a message and an exit code of
-        its own."""
+        """Empty the buffer: at exit the interpreter would fail to flush it, with an exit code of its own."""
         self.is_strict = False
         try:
             self._stream.flush()
@@ -134,8 +131,7 @@ def _reason(error: Exception) -> str:
 
 
 def _open_closed_descriptors() -> None:
-    """Open closed standard descriptors: the next file or socket would get their numbers, and code that writes to
-    descriptor 2 would write into it."""
+    """Open closed standard descriptors: the next file would get their numbers, and what is written to them."""
     with suppress(OSError):
         while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass

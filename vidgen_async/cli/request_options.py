@@ -52,9 +52,7 @@ REQUEST_NAMES = ("prompt_file", *fields_dict(RequestOptions))
 
 
 def choose_model(catalog: Catalog, options: RequestOptions, *, is_free: bool) -> str:
-    """The one usable model that fits the request. If several fit, InvalidRequestError lists them, so that the user
-    chooses a price; where nothing is charged (the sandbox) one is chosen whose entry accepts the images and that
-    creates the shortest video."""
+    """The one usable model that fits; of several, the shortest where nothing is charged, else an error lists them."""
     fitting = [model for model in catalog.usable if _fits(model, options)]
     if not fitting:
         usable = "; ".join(map(describe, catalog.usable)) or "none"

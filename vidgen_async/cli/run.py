@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
+from rich.filesize import decimal
 
 from vidgen_async import Client, Order, Outcome, Receipt, RequestCheck, VideoTask
 from vidgen_async.cli.process import drop_lost_output
@@ -17,7 +18,7 @@ from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.service_connection import OwnJournal, describe_settings, open_client
 from vidgen_async.cli.settings import Access, Settings
 from vidgen_async.cli.targets import Target, copy_to_stdout
-from vidgen_async.cli.terminal.formatting import moment, seconds, show_value, size
+from vidgen_async.cli.terminal.formatting import moment, seconds, show_value
 from vidgen_async.cli.terminal.order_views import model_of, task_document
 from vidgen_async.cli.terminal.status_display import Screen, make_screen
 from vidgen_async.errors import (
@@ -72,8 +73,7 @@ class Run:
         only_prints: bool = False,
         on_update: "OnUpdate | None" = None,
     ) -> Client:
-        """Open the client of the command; one that only uses the journal needs no key. A command that ``only_prints``
-        fails if stdout cannot be written."""
+        """Open the client. A command that ``only_prints`` fails if stdout cannot be written."""
         if not only_prints:
             drop_lost_output()
         settings = self.settings
@@ -106,8 +106,7 @@ class Run:
         return order
 
     async def create(self, request_options: RequestOptions, *, validate: bool) -> Receipt:
-        """Upload and create. The order id is shown before the order is sent. Nothing is uploaded again for a stored
-        order."""
+        """Upload and create; a stored order uploads nothing. The order id is shown before the order is sent."""
         order_id = str(self.state.order_id)
         known = await self.client.orders.find(order_id)
         model = await self.get_model(request_options, known)
@@ -168,8 +167,7 @@ class Run:
         self._show_price(result.model)
 
     def _show_price(self, model: CatalogModel | None) -> None:
-        """Show the price that the catalog states, before anything is ordered. Its fields are not documented (2.1): all
-        undocumented fields with a number are shown as received, and no total is computed."""
+        """Show all undocumented fields of the catalog entry that have a number, before anything is sent."""
         if model is None:
             return
         texts = {name: show_value(value) for name, value in model.extra.items()}
@@ -214,8 +212,7 @@ class Run:
         return receipt
 
     async def describe_other_accounts(self) -> str:
-        """For an empty list of this account: which others have orders in the journal, here or at another service, up to
-        a few."""
+        """For an empty list: which others have orders in the journal, here or at another service, up to a few."""
         journal = self.journal
         found = [] if isinstance(journal, MemoryJournal) else await journal.accounts(MAX_ACCOUNTS + 2)
         listed = (str(self.client.base_url.origin()), self.settings.account)
@@ -261,7 +258,7 @@ class Run:
             if target.is_stdout:
                 await self._write_to_stdout(path, length)
         document = {**self.document(task), "path": str(target.path), "bytes": length}
-        facts = f"({size(length)}, {seconds(time.monotonic() - self.started_at)}, {self.points(task)})"
+        facts = f"({decimal(length)}, {seconds(time.monotonic() - self.started_at)}, {self.points(task)})"
         if target.is_stdout:
             self.screen.close()
             self.screen.print_fact("video", f"written to stdout {facts}", document)
@@ -273,7 +270,7 @@ class Run:
             await copy_to_stdout(path)
         except OSError as error:
             why = "its reader closed it" if isinstance(error, BrokenPipeError) else error.strerror or error
-            message = f"the video ({size(length)}) was not completely written to stdout: {why}"
+            message = f"the video ({decimal(length)}) was not completely written to stdout: {why}"
             raise DownloadError(message, task_id=str(self.state.task_id or "")) from error
 
     def points(self, task: VideoTask) -> str:

@@ -42,8 +42,7 @@ class Stage(StrEnum):
 
 @frozen
 class WatchResult:
-    """How many of the watched tasks finished, the ids of the unfinished ones that --journal does not include, and the
-    command that watches them."""
+    """How many watched tasks finished, which ids --journal does not include, and the command that watches them."""
 
     finished: int
     total: int

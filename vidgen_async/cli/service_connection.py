@@ -45,8 +45,7 @@ async def open_client(
     needs_key: bool = True,
     on_update: "OnUpdate | None" = None,
 ) -> AsyncIterator[tuple[Client, OwnJournal, str]]:
-    """Open a client of the service, or of a sandbox; with its journal, and the place of that for messages. Errors and
-    warnings name the options of the command. Only a command that may add orders creates a journal on the disk."""
+    """Open a client of the service, or of a sandbox, with its journal and the place of that for messages."""
     budget = settings.budget
     if settings.is_sandbox:
         queued, running = SANDBOX_TIMES
@@ -108,8 +107,7 @@ def sandbox_class() -> "type[Sandbox]":
 
 
 def open_journal(text: str | None, access: Access) -> tuple[OwnJournal, str]:
-    """Return the journal with this name, by default that of VIDGEN_JOURNAL or the user's own, and its place as text;
-    ConfigurationError if a named one must exist and does not."""
+    """Return the journal of this name, or the default one, and its place; ConfigurationError if it must exist."""
     if access is Access.NONE:
         return MemoryJournal(), ""
     text = text or os.environ.get("VIDGEN_JOURNAL")

@@ -72,11 +72,7 @@ class Settings:
 
     @property
     def budget(self) -> Budget | None:
-        """The budget of the options; without one, the client has that of the environment.
-
-        Raises:
-            UsageError: It is not valid.
-        """
+        """The budget of the options, or None; UsageError if it is not valid."""
         if self.max_points is None:
             if self.per is not None or self.price is not None:
                 raise click.UsageError("--per and --price need --max-points.")

@@ -31,8 +31,7 @@ class Target:
 
     @classmethod
     def named(cls, output: str, *, may_replace: bool) -> "Target":
-        """The target of ``-o``. It is a directory if it exists as one, or if the name ends with a slash: such a one is
-        created, but none above it."""
+        """The target of ``-o``: a directory if one exists, or if the name ends with a slash; then it is created."""
         try:
             is_new = output.endswith(("/", os.sep))
             is_folder = is_new or os.path.isdir(output)  # noqa: PTH112 - False for a name that is too long
@@ -78,8 +77,7 @@ class Target:
 
 
 async def copy_to_stdout(path: Path) -> None:
-    """Write the file to stdout; OSError if only a part was written. Cancelling stops within a moment, also while the
-    reader of a pipe does not read."""
+    """Write the file to stdout; OSError if only a part was written. Cancelling stops a pipe that is not read, too."""
     import asyncio  # noqa: PLC0415 - help needs no event loop
 
     sys.stdout.flush()

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 
 async def find_tasks(run: "Run", names: Sequence[str]) -> dict[str, str | None]:
-    """Return the ids of tasks, with those of their orders where these are named; NoTaskError or UncertainCreateError
-    for an order without one, InvalidRequestError for a name of both."""
+    """Return the ids of tasks with those of their orders; an error for an order without one, or a name of both."""
     stage, run.state.stage = run.state.stage, Stage.JOURNAL
     orders = await _find_orders(run, names)
     tasks: dict[str, str | None] = {}
@@ -43,8 +42,7 @@ async def find_task(run: "Run", name: str) -> str:
 
 
 async def _find_orders(run: "Run", names: Sequence[str]) -> dict[str, Order]:
-    """Return the orders in the journal that have one of these ids. A journal that cannot be read is an error only
-    if --journal names it: tasks are read without one."""
+    """Return the orders with these ids. A journal that cannot be read is an error only if --journal names it."""
     from vidgen_async.cli.service_connection import open_journal  # noqa: PLC0415 - help needs no journal
 
     service, settings = str(run.client.base_url.origin()), run.settings

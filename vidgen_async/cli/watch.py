@@ -34,8 +34,7 @@ Updates: TypeAlias = "asyncio.Queue[VideoTask | Outcome | None]"
 
 
 async def watch_tasks(run: Run, names: Sequence[str], shard: Shard | None, *, is_in_journal: bool) -> None:
-    """Watch these tasks and, with --journal, the unfinished ones in it. Nothing is stored: a watch must not record
-    results that another program waits for."""
+    """Watch these tasks and, with --journal, the unfinished ones in it. Nothing is stored in the journal."""
     updates: Updates = asyncio.Queue()
     is_live = is_terminal(sys.stdout)
     access = Access.EXISTING if is_in_journal else Access.NONE
@@ -60,9 +59,7 @@ async def watch_tasks(run: Run, names: Sequence[str], shard: Shard | None, *, is
 async def watch(
     run: Run, orders: Mapping[str, str | None], updates: Updates, *, is_live: bool, clock: Clock | None = None
 ) -> None:
-    """Show every change until all tasks are finished: in a live view where ``is_live`` and the terminal can show it,
-    else as lines; TasksFailedError if some failed, or could not be watched to their end. ``orders`` are the task ids,
-    each with its order id where that is known."""
+    """Show every change until all tasks are finished, live or as lines; TasksFailedError if some failed."""
     run.state.stage = Stage.WATCH
     progress, clock = WatchProgress.of(orders), clock or LoopClock()
     interval = run.client.watcher.stats.interval_now

@@ -51,8 +51,7 @@ class TaskRow:
 
 @define(eq=False)
 class WatchProgress:
-    """All watched tasks by id. ``failed`` is in order of failure; ``changed`` are the others that were polled, the last
-    change last."""
+    """All watched tasks by id: ``failed`` in order, ``changed`` the others, the last change last."""
 
     rows: dict[str, TaskRow]
     failed: dict[str, TaskRow] = field(factory=dict)
@@ -126,8 +125,7 @@ def one_line(text: str | Text, style: str = "") -> Text:
 def live_view(
     progress: WatchProgress, stats: WatcherStats, interval: float, pause: float, size: tuple[int, int], now: datetime
 ) -> Group:
-    """How many tasks are finished, how the polling goes, and as many tasks as fit. ``interval`` is the requested
-    polling interval; ``pause`` the seconds left of a pause after a 429, 0 without one."""
+    """What a terminal shows; ``interval`` is the requested one, ``pause`` the seconds left after a 429."""
     width, height = size
     done = progress_line("finished", progress.finished, len(progress.rows))
     head: list[RenderableType] = [done, _counts_line(progress)]
@@ -171,8 +169,7 @@ def _polling_lines(stats: WatcherStats, interval: float, pause: float, now: date
 
 
 def _select(progress: WatchProgress, room: int) -> Sequence[TaskRow]:
-    """At most ``room`` rows: all in the order given if they fit; else the latest failures, in at least half of the
-    room, and the latest changes."""
+    """At most ``room`` rows: all if they fit, else the latest failures, in half of it or more, and changes."""
     if len(progress.rows) <= room:
         return list(progress.rows.values())
     others = list(islice(reversed(progress.changed.values()), room))

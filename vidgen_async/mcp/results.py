@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from vidgen_async import errors
-from vidgen_async.types import CatalogModel, Ratio
+from vidgen_async.types import CatalogModel, Ratio, printable
 
 # fmt: off
 State: TypeAlias = Literal[
@@ -155,7 +155,7 @@ class SpendResult(Result):
 
 def clean(text: str, longest: int = 100) -> str:
     """Return a text of the service as one line of bounded length without control characters."""
-    line = "".join(char if char.isprintable() else "�" for char in " ".join(text[: 4 * longest].split()))
+    line = printable(" ".join(text[: 4 * longest].split()))
     return line if len(line) <= longest else f"{line[:longest]}…"
 
 

@@ -91,13 +91,7 @@ class Content:
     """Where the last accepted response came from."""
 
     async def open(self, *, byte_range: str | None = None, validator: str | None = None) -> ContentResponse:
-        """Request the content, and return the response with the bytes: 200, 206, or 416 if a range was requested.
-
-        A body that starts at byte 0 begins like a video. Each request is sent once. If a link is refused, the task is
-        queried, which refreshes it (4.5, 5.7), and the content is requested again, and finally the task's video_url. If
-        the content endpoint or a redirect from it fails otherwise, the video_url is used instead. Any other status is
-        raised as its ServiceError. ``validator`` is the value of the If-Range header.
-        """
+        """Return the video: 200, 206, or 416 for a range. A refused link is renewed, then replaced by video_url."""
         start = self._endpoints.get_content(self.task_id, byte_range=byte_range, validator=validator)
         preferred = await self._read_latest_link(start) if self._prefers_link else None
         first = await self._fetch(preferred or start)
@@ -146,8 +140,7 @@ class Content:
     async def make_not_video_error(
         self, result: ContentResponse, problem: str, head: bytes | None = None
     ) -> NotVideoError:
-        """Return the error for a response that is not a video, quoting its beginning. For an error status the
-        ServiceError is raised instead. ``problem`` is the predicate of a sentence."""
+        """Return the error for what is not a video, because it ``problem``; for an error status, raise its own."""
         response = result.response
         if head is None:
             head = await _read_beginning(response)
@@ -199,8 +192,7 @@ class Content:
         return evolve(result, head=await self._read_head(result))
 
     async def _read_head(self, result: ContentResponse) -> bytes:
-        """Read the beginning of a body that starts at byte 0; NotVideoError if it is not that of a video. The bytes
-        decide, since services and caches label videos in many ways."""
+        """Read the beginning; NotVideoError if it is none of a video. Labels decide only about other bytes."""
         head = b""
         async for chunk in result.chunks:
             head += chunk
@@ -236,8 +228,7 @@ class Content:
         return self._redirect_to(self._resolve(request.url, location), request)
 
     def _redirect_to(self, url: URL, request: Request) -> Request:
-        """Return the request for another URL. Only paths of the service need the key, and its signed links do not
-        (5.5). Once the key was removed for another origin, it is not added again."""
+        """Return the request for another URL; once it left the service, or is signed (5.5), it has no key."""
         headers = request.headers
         if not self._endpoints.is_own(url) or "sig" in url.query:
             headers = make_headers([(name, headers[name]) for name in _SAFE_HEADERS if name in headers])

@@ -37,8 +37,7 @@ class LocalImage:
 
 @define(eq=False, repr=False)
 class LocalImages:
-    """The images of one create. Call :meth:`read` first. ``on_progress`` is called with the uploaded fraction of all
-    images together, from 0.0 to 1.0."""
+    """The images of one create, to :meth:`read` first. ``on_progress`` gets the fraction of all of them."""
 
     _uploads: Uploads
     _on_progress: Callable[[float], None] | None = field(default=None, kw_only=True)
@@ -77,8 +76,7 @@ class LocalImages:
         return await self._uploads.run(_read, source)
 
     async def upload(self) -> tuple[str, ...]:
-        """Upload them one after the other, so that one at a time is in memory, and return their image ids. If a file
-        was changed or removed since it was read, an InvalidRequestError is raised."""
+        """Upload one after the other, and return the ids; InvalidRequestError if a file was changed since."""
         total = sum(image.size for image in self._images if isinstance(image, LocalImage))
         done = 0
         ids = []

@@ -49,8 +49,7 @@ class MalformedMP4Error(ValueError):
 
 @frozen
 class ContentRange:
-    """A Content-Range: bytes ``start`` to ``end`` (inclusive) of ``total``. Values that it does not state are None; a
-    416 has neither start nor end."""
+    """Bytes ``start`` to ``end`` (inclusive) of ``total``, None where not stated; a 416 has only a total."""
 
     start: int | None
     end: int | None
@@ -91,9 +90,7 @@ class BoxStructure:
 
 
 def problem_of_labels(headers: Headers, known: Iterable[str] = (), *, is_range: bool = False) -> str:
-    """Return what the headers say against a video, as the predicate of a sentence; empty if nothing. Only for bytes
-    that cannot be recognised: labels are ignored where the bytes are those of a video, and so is the media type of a
-    range of a file."""
+    """Return what headers say against a video, as a predicate: only for bytes that cannot be recognised."""
     media = headers.get("Content-Type", "").partition(";")[0].strip().lower()
     main, _, sub = media.partition("/")
     if not is_range and (main in _OTHER_TYPES or _TEXT_SUBTYPE.fullmatch(sub)):
@@ -138,8 +135,7 @@ def begins_like_mp4(head: bytes | bytearray) -> bool:
 
 
 def read_structure(file: BinaryIO, length: int) -> BoxStructure:
-    """Read the top-level boxes of a file of ``length`` bytes. MalformedMP4Error for data that is no box, and does not
-    only follow a complete video."""
+    """Read the top-level boxes. MalformedMP4Error for data that is no box, unless a complete video precedes it."""
     boxes: list[Box] = []
     has_moov = has_mdat = has_trailer = False
     end = 0
@@ -203,8 +199,7 @@ def _structure(file: BinaryIO, boxes: Sequence[Box], end: int, length: int, *, h
 
 
 def _find_missing_time(stated: Fraction, seconds: Fraction | None, fragments: int) -> str:
-    """Return the sentence about fragments that are missing, according to the duration of all. Muxers round, and measure
-    in several ways: less than an average fragment is none."""
+    """Return the sentence about missing fragments. Muxers round: less than an average fragment is none."""
     if seconds is None or not 0 < seconds < stated or (stated - seconds) * fragments < seconds:
         return ""
     return f"its index states {float(stated):g} s, but its samples last {float(seconds):g} s"
@@ -231,9 +226,7 @@ def _find_missing_data(file: BinaryIO, boxes: Iterable[Box], tracks: Iterable[Tr
 
 
 def _is_listed(file: BinaryIO, boxes: Sequence[Box]) -> bool:
-    """Whether an index lists all fragments of the file: one that is written after the last of them (mfra), or one of
-    several fragments (sidx) that ends where they do. In a file of segments (styp) each of them may have such an
-    index, and so may the only fragment of a file that is cut after it."""
+    """Whether an index (mfra, or a sidx that is not of one segment) lists all fragments of the file."""
     starts = [box.start for box in of_kind(boxes, b"moof")]
     if any(mfra.start > max(starts, default=0) for mfra in of_kind(boxes, b"mfra")):
         return True

@@ -22,8 +22,7 @@ _MAX_THREADS = 8
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    """Threads of their own: a slow disk must not hold up the DNS queries of new connections, which are made in those of
-    the event loop."""
+    """Threads of their own: a slow disk must not hold up the DNS queries, which are made in those of the loop."""
     return ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="vidgen-files")
 
 
@@ -33,13 +32,7 @@ if hasattr(os, "register_at_fork"):
 
 @define(eq=False, repr=False)
 class PartialFile:
-    """``async with PartialFile(target) as file``: a temporary file in the target's directory. Leaving the block removes
-    it unless :meth:`commit` has moved it to the target.
-
-    A symbolic link at the target is followed: the file that it points to is replaced. Errors of the system are raised
-    as a DownloadError that names the target. All I/O is done in threads, inside ``hold()``. Without ``overwrite`` a
-    target that exists is a TargetExistsError, at the beginning or in :meth:`commit`.
-    """
+    """A temporary file beside the target; leaving the block removes it unless :meth:`commit` has moved it there."""
 
     _target: str | os.PathLike[str]
     _overwrite: bool = field(default=True, kw_only=True)

@@ -42,11 +42,7 @@ _MIN_OVERLAP = 16
 
 @define(eq=False, repr=False)
 class Transfer:
-    """Downloads the complete video to ``file``, or raises. It continues for as long as new bytes arrive.
-
-    Only bytes beyond the furthest position so far are new: if the service always ends the transfer at the same
-    position, the download fails ``retry_for`` seconds after it has first reached that position.
-    """
+    """Downloads the complete video to ``file``, or raises ``retry_for`` seconds after the last byte that was new."""
 
     _content: Content
     _file: PartialFile
@@ -171,8 +167,7 @@ class Transfer:
         return span
 
     async def _write_body(self, result: ContentResponse, tail: bytes) -> bool:
-        """Write the body to the file, also if it ends early. Return False if it does not begin with ``tail``, the last
-        bytes of the file."""
+        """Write the body, also if it ends early. Return False if it does not begin with ``tail``, the file's end."""
         self._buffer, self._buffered = [], 0
         head = result.head
         while len(head) < len(tail) and (chunk := await anext(result.chunks, b"")):
@@ -215,8 +210,7 @@ class Transfer:
         return False
 
     async def _is_complete(self) -> bool:
-        """Return whether the file is complete after a body without a transport error. NotVideoError if it is no MP4;
-        TruncatedError if it is incomplete although all announced bytes were received."""
+        """Return whether the file is complete; NotVideoError for no MP4, TruncatedError for one that is cut."""
         length, total = self._file.length, self._total
         if total is not None and length < total:
             self.problem = "it ended early"
@@ -248,8 +242,7 @@ class Transfer:
         return True
 
     def _is_verified(self, structure: mp4.BoxStructure) -> bool:
-        """Whether the end of the file is known: it was announced, or the body was delimited (and no page of a failed
-        proxy follows the fragments), or the boxes show it. An index that names missing data contradicts."""
+        """Whether the end is known: announced, delimited (and no page of a proxy follows), or shown by the boxes."""
         if structure.contradiction:
             return False
         is_delimited = self._is_delimited and not (structure.is_fragmented and structure.has_trailer)

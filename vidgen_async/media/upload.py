@@ -8,6 +8,7 @@ import re
 import stat
 import string
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -82,14 +83,9 @@ class Uploads:
                 was sent.
         """
         asset = image if isinstance(image, ReferenceAsset) else None
-        url = (
-            self._endpoints.absolute_asset(_url_of(asset))
-            if asset is not None
-            else self._own_url(image)
-            if isinstance(image, str)
-            else None
-        )
-        if url is not None:
+        text = _url_of(asset) if asset is not None else image
+        if isinstance(text, str) and (asset is not None or is_url(text)):
+            url = self._endpoints.absolute_asset(text.strip())
             # The service does not state when it was uploaded.
             stored = await self._send(BytesBody(json.dumps({"image_url": self._checked_url(url)}).encode()))
             is_same = asset is not None and asset.id == stored.id
@@ -114,23 +110,14 @@ class Uploads:
         read = partial(read_asset, absolute=self._endpoints.absolute)
         return await self._reads.retry(self._endpoints.create_file(body), read)
 
-    def _own_url(self, text: str) -> str | None:
-        """Return the absolute URL that ``text`` is; None if it is none."""
-        return self._endpoints.absolute_asset(text.strip()) if is_url(text) else None
-
     def _checked_url(self, url: str) -> str:
-        if not self._is_own(url):
-            raise _make_error(
-                f"{excerpt(url)!r} is not an asset of this service ({self._endpoints.origin}): uploads never fetch "
-                "other URLs; pass it in image_urls of a create"
-            )
-        return url
-
-    def _is_own(self, text: str) -> bool:
-        try:
-            return self._endpoints.is_own(URL(text, encoded=True))
-        except ValueError:
-            return False
+        with suppress(ValueError):
+            if self._endpoints.is_own(URL(url, encoded=True)):
+                return url
+        raise _make_error(
+            f"{excerpt(url)!r} is not an asset of this service ({self._endpoints.origin}): uploads never fetch "
+            "other URLs; pass it in image_urls of a create"
+        )
 
 
 def is_url(text: str) -> bool:
@@ -173,11 +160,7 @@ class ImageBody:
 
 
 def image_body(image: Any) -> ImageBody:
-    """Return the request body for an image.
-
-    Raises:
-        InvalidRequestError: It is not an image, or cannot be read.
-    """
+    """Return the request body for an image; InvalidRequestError if it is none, or cannot be read."""
     if isinstance(image, str) and _is_data_uri(image[:_TEXT_HEAD]):
         return _text_body(image, "the data URI")
     if isinstance(image, str | os.PathLike):
@@ -196,10 +179,7 @@ def image_body(image: Any) -> ImageBody:
 
 
 def _read_path(path: str | os.PathLike[str]) -> tuple[bytes, str] | InvalidRequestError:
-    """Return the bytes of the file and how messages name it; or the error if there is no such file.
-
-    The errors have no cause, because those of the system quote the whole path.
-    """
+    """Return the bytes and the name for messages, or the error without a cause, which would quote the path."""
     text = os.fsdecode(path)
     name = f"the file {excerpt(text)!r}"
     if _LIKE_DATA.fullmatch(text):
@@ -219,14 +199,11 @@ def _read_path(path: str | os.PathLike[str]) -> tuple[bytes, str] | InvalidReque
     except InvalidRequestError:
         raise
     except FileNotFoundError:
-        hint = f", but {excerpt(text.strip())!r} does, without white space around it" if _is_padded_path(text) else ""
+        is_padded = text != text.strip() and os.path.isfile(text.strip())  # noqa: PTH113 - raises nothing
+        hint = f", but {excerpt(text.strip())!r} does, without white space around it" if is_padded else ""
         return _make_error(f"{name} does not exist{hint}")
     except (OSError, ValueError) as error:
         return _make_error(f"{name} cannot be read: {_reason(error)}")
-
-
-def _is_padded_path(text: str) -> bool:
-    return text != text.strip() and os.path.isfile(text.strip())  # noqa: PTH113 - raises nothing
 
 
 def _is_data_uri(head: str) -> bool:
@@ -345,7 +322,7 @@ def _decode_base64(text: str) -> bytes | None:
 def _url_of(asset: ReferenceAsset) -> str:
     if asset.url is None:
         raise _make_error(f"the asset {excerpt(asset.id)!r} has no URL")
-    return asset.url.strip()
+    return asset.url
 
 
 def _reason(error: BaseException) -> str:

@@ -27,8 +27,7 @@ _HEX = re.compile(r"(?:[0-9a-f]{2})+|(?:[0-9A-F]{2})+")
 
 
 def is_compressed(data: bytes, *, is_media: bool = False) -> bool:
-    """Whether these bytes are compressed data. ``is_media``: it is a video, an image or a sound, whose bytes may look
-    like some."""
+    """Whether it is compressed data. ``is_media``: a video, image or sound, whose bytes may look like some."""
     if data.startswith(_BEGINNINGS) or (not is_media and _GZIP in data):
         return True
     return _decompresses(data, zlib.MAX_WBITS) or (not is_media and _decompresses(data, -zlib.MAX_WBITS))
@@ -57,22 +56,17 @@ def find_compressed(text: str) -> list[tuple[int, int]]:
     """Where compressed data in Base64 or hexadecimal begins and ends in a text."""
     found = []
     for match in _ENCODED.finditer(text):
-        starts = [0, *(at.start() for at in _ENCODED_BEGINNING.finditer(match[0]))]
-        start = next(
-            (at for at in starts if _begins_compressed(match[0][at : at + _LONGEST_BEGINNING if at else None])), None
-        )
-        if start is not None:
-            found.append((match.start() + start, match.end()))
+        for at in (0, *(beginning.start() for beginning in _ENCODED_BEGINNING.finditer(match[0]))):
+            if _begins_compressed(match[0][at : at + _LONGEST_BEGINNING if at else None]):
+                found.append((match.start() + at, match.end()))
+                break
     return found
 
 
 def _begins_compressed(encoded: str) -> bool:
     if encoded[:6].lower() == _HEX_GZIP:
         return True
-    decoded = [_decode(encoded), *([bytes.fromhex(encoded)] if _HEX.fullmatch(encoded) else [])]
-    return any(is_compressed(data) or (data.isascii() and find_compressed(data.decode())) for data in decoded)
-
-
-def _decode(encoded: str) -> bytes:
     text = "".join(encoded.split()).rstrip("=").replace("-", "+").replace("_", "/")
-    return base64.b64decode(text[: len(text) - (len(text) % 4 == 1)] + "==")
+    decoded = [base64.b64decode(text[: len(text) - (len(text) % 4 == 1)] + "==")]
+    decoded += [bytes.fromhex(encoded)] if _HEX.fullmatch(encoded) else []
+    return any(is_compressed(data) or (data.isascii() and find_compressed(data.decode())) for data in decoded)

@@ -52,8 +52,7 @@ _NO_LETTER = re.compile(r"[\W_]+")
 
 
 class KnownValues:
-    """Known values to search for in any number of texts. Preparing a value of a megabyte takes tenths of a second:
-    callers that must not block go through :meth:`prepare` first."""
+    """Values to search for in texts. Callers that must not block go through :meth:`prepare`, for long ones."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._values = tuple(values)
@@ -173,8 +172,7 @@ def _find_whole(form: _Form, letters: str) -> Iterator[tuple[int, int]]:
 
 
 def _find_runs(form: _Form, letters: str, blocks: list[str], common: set[str]) -> Iterator[tuple[int, int]]:
-    """Where parts of the form begin and end. Only runs that contain a ``common`` block are searched for; those that
-    continue a run that was found are only compared."""
+    """Where parts of the form begin and end; only runs with a ``common`` block are searched for."""
     if not common:
         return
     is_common = [block in common for block in blocks]
@@ -201,8 +199,7 @@ def _find_runs(form: _Form, letters: str, blocks: list[str], common: set[str]) -
 
 
 def _hide_letters(text: str, found: Iterable[tuple[int, int, bool]]) -> str:
-    """The text with an ellipsis for each place, given by its first letter, the one after its last, and whether a part
-    of a word is left as it is."""
+    """The text with an ellipsis for each place: its first letter, the one after its last, whether it stands alone."""
     starts, ends = _places_of_letters(text)
     hidden = bytearray(len(text))
     for first, after, stands_alone in found:

@@ -22,11 +22,22 @@ LONGEST_VALUE = 300
 _LEVELS = 5
 
 _WORD = re.compile(r"[\w.-]{1,64}", re.ASCII)
+#: What spreadsheets take for the beginning of a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def printable(text: str) -> str:
+    """Return the text with a replacement for each character that is not printable, such as a control character."""
+    return "".join(char if char.isprintable() else "�" for char in text)
+
+
+def csv_cell(text: str) -> str:
+    """Return the text as a cell of a CSV file, quoted where a spreadsheet would take it for a formula."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def hide_secrets(text: str, known: Iterable[str] = ()) -> str:
-    """``text`` with every secret place and every one of the ``known`` values, or part of one with ``RUN`` letters or
-    more, replaced by an ellipsis. Takes time in proportion to the text."""
+    """``text`` with an ellipsis for each secret place and ``known`` value, in time in proportion to it."""
     from vidgen_async.redaction.named_values import hide_secret_places  # noqa: PLC0415 - needed for messages only
 
     return hide_secret_places(as_known_values(known).hide(text))
@@ -54,8 +65,7 @@ def excerpt(text: str | bytes, known: Iterable[str] = (), *, limit: int = 200) -
     shown = hide_secrets(text[:LONGEST_READ], known)
     if len(text) > LONGEST_READ:
         shown = shown[:-_EDGE] + HIDDEN
-    line = " ".join(shown.split())
-    line = "".join(char if char.isprintable() else "�" for char in line)
+    line = printable(" ".join(shown.split()))
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
@@ -102,9 +112,7 @@ def showable(
     *,
     may_show: Callable[[BaseException], bool] = lambda _: True,
 ) -> BaseException | None:
-    """What may be chained to an error whose message hides the text of ``error``: ``error`` itself if nothing that a
-    traceback shows of it, of its causes and of its contexts has a secret, else the first of its causes of which that
-    is true. ``may_show``: whether an error of the chain may be shown at all."""
+    """``error``, or the first of its causes, of which no traceback shows a secret, or what ``may_show`` refuses."""
     known = as_known_values(known)
     while error is not None and not all(may_show(one) and _is_showable(one, known) for one in _chain_of(error)):
         error = error.__cause__

@@ -2,7 +2,7 @@
 query strings, however they are escaped; and texts with the form of a secret."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeAlias
 
 from vidgen_async.redaction.known_values import HIDDEN
@@ -30,29 +30,20 @@ _LONGEST_NAME = 256
 _PUNCTUATION = ",;)]}"
 
 
-def find_named_values(text: str, *, with_prompts: bool = True) -> Iterator[tuple[str, int, int]]:
-    """The secret names in a text, and where their values begin and end, in order, in time in proportion to the text.
-    Without ``with_prompts``, prompts are searched for secrets like the rest of the text."""
-    at = 0
+def hide_named_values(text: str, hide: Callable[[str, str], str], *, with_prompts: bool = True) -> str:
+    """The text with ``hide(name, value)`` for each value of a secret name, in time in proportion to the text."""
+    parts: list[str] = []
+    at = shown_to = 0
     while match := _PAIR.search(text, at):
-        start = match.end()
-        is_searched = with_prompts or kind_of(_name_of(match)) is not Kind.PROMPT
+        name, start = _name_of(match), match.end()
+        is_searched = with_prompts or kind_of(name) is not Kind.PROMPT
         end = _end_of_value(text, match) if is_searched and _may_be_secret(match) else start
         if end > start and _is_secret(match, text[start:end]):
-            yield _name_of(match), start, end
-            at = end
+            parts += [text[shown_to:start], hide(name, text[start:end])]
+            at = shown_to = end
         else:
             # The value may be the next name.
             at = match.start("mark") + 1
-
-
-def hide_named_values(text: str, hide: Callable[[str, str], str], *, with_prompts: bool = True) -> str:
-    """The text with ``hide(name, value)`` in place of each value of a secret name."""
-    parts: list[str] = []
-    shown_to = 0
-    for name, start, end in find_named_values(text, with_prompts=with_prompts):
-        parts += [text[shown_to:start], hide(name, text[start:end])]
-        shown_to = end
     return "".join([*parts, text[shown_to:]])
 
 
@@ -130,10 +121,6 @@ _DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,\s\"']{0,80},[\w+/=%-]*", r
 _LONG_BASE64 = re.compile(rf"[A-Za-z0-9+/]{{{_LEAST_BASE64},}}={{0,2}}")
 
 
-def _hide_unless_word(match: re.Match[str]) -> str:
-    return match[0] if is_word(match[0]) else HIDDEN
-
-
 #: A condition for each pattern, which is faster than the pattern, and what replaces its matches.
 _PLACES: tuple[tuple[Callable[[str], bool], re.Pattern[str], Replacement], ...] = (
     (lambda text: ":" in text and "," in text, _DATA_URI, lambda match: f"data:{match[1] or ''},{HIDDEN}"),
@@ -141,7 +128,7 @@ _PLACES: tuple[tuple[Callable[[str], bool], re.Pattern[str], Replacement], ...] 
     (lambda text: "prompt" in text.lower(), _QUOTED_PROMPT, rf"\1{HIDDEN}"),
     (bool, _AUTHORIZATION, rf"\1 {HIDDEN}"),
     (lambda text: len(text) >= _LEAST_BASE64, _LONG_BASE64, HIDDEN),
-    *((bool, pattern, _hide_unless_word) for _, pattern in SECRET_FORMS),
+    *((bool, pattern, lambda match: match[0] if is_word(match[0]) else HIDDEN) for _, pattern in SECRET_FORMS),
 )
 
 

@@ -30,8 +30,7 @@ _MOST_WRITTEN = 200_000
 
 
 class Secrets:
-    """Values that must not be recorded, and their pseudonyms. Each form of a value is found by a few of its characters,
-    its anchor: searching for a thousand values takes no longer than searching for ten."""
+    """Values with their pseudonyms, found by anchors: a thousand values take no longer than ten."""
 
     def __init__(self, *, is_numbered: bool = True) -> None:
         """``is_numbered``: pseudonyms of one kind are numbered. Otherwise they only show that there was a secret."""
@@ -73,8 +72,7 @@ class Secrets:
         return name
 
     def is_in(self, text: str) -> bool:
-        """Whether the text contains a known value: raw, in another case, percent-encoded, JSON- or HTML-escaped, in
-        Base64 or hexadecimal."""
+        """Whether the text contains a known value: raw, in another case, escaped, in Base64 or hexadecimal."""
         return any(True for _ in self._found(text))
 
     def is_in_bytes(self, data: bytes) -> bool:
@@ -96,8 +94,7 @@ class Secrets:
         return any(form.encode("utf-8", "surrogatepass") in written for form in forms)
 
     def replace(self, text: str) -> str:
-        """Return the text with pseudonyms in place of all known values. The whole text is hidden where the place of a
-        value in an escaped text is unknown."""
+        """Return the text with pseudonyms; hidden as a whole where a value's place in escaped text is unknown."""
         found = sorted(self._found(text), key=len, reverse=True)
         if not found:
             return text

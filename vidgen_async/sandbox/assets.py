@@ -48,8 +48,7 @@ class DecodedImage:
 
 
 def decode_image(text: str) -> DecodedImage:
-    """Return the image in a data URI or in plain Base64 (RFC 4648, section 4, with padding, and white space ignored).
-    Its format is that of its content. A large image is refused before it is decoded, even if its file is small."""
+    """Return the image in a data URI or in Base64; its format is that of its content. A large one is refused."""
     text = text.strip()
     head, comma, payload = text.partition(",") if text[:5].lower() == "data:" else (";base64", ",", text)
     if not comma:

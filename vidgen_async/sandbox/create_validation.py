@@ -1,10 +1,16 @@
 """Validates the body of POST /videos (2.4).
 
-The field names are repeated here on purpose: the sandbox takes nothing from the SDK, so that it can find its errors.
+The field names, and the patterns of URLs that no service could read, are repeated here on purpose: the sandbox takes
+nothing from the SDK, so that it can find its errors. Hosts of private networks are accepted: it runs in one.
 """
 
+import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Required, TypedDict
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from vidgen_async.sandbox.catalog import CatalogEntry
 from vidgen_async.sandbox.input_rules import OBJECT, InvalidInputError, Rule, one_of, show, string, structure
@@ -24,6 +30,28 @@ REFERENCE = Rule("an object with a url", lambda value: type(value) is dict and "
 ARRAY = Rule("an array", lambda value: type(value) is list)
 NOT_EMPTY = string(r".+", "a string of at least one character")
 NOT_BLANK = string(r".*\S.*", "a string of more than white space")
+
+_EXAMPLE_HOST = re.compile(
+    r"(.*\.)?(example(\.(com|org|net|edu))?|invalid|placeholder\.(com|co)|placehold\.(co|it)"
+    r"|(your[-_]?)?domain\.(com|org|net|tld))\.?|your[-_]?(host|domain|site|server|bucket|cdn)|your[-_]bucket([-_]name)?\..*",
+    re.IGNORECASE,
+)
+#: Parts of a URL that were to be filled in.
+_UNFILLED = re.compile(
+    r"<[^<>/]*>|\{[a-z_. -]*\}|%3C[a-z_ -]*%3E|%24%7B[a-z_. -]*%7D|/path/to/your[-_/ ]|/(\.{3}|…)(?=[/?#]|$)"
+    r"|/reference-assets/(\$?(asset|image)[-_]?id/|[^/]*/content/file[-_]?name(?=[?#]|$))"
+    r"|(?<=[/=])(([a-z]{2,12}[-_])+x{8,}|x{8}(-x{4}){3}-x{12})(?=[/?&#.]|$)",
+    re.IGNORECASE,
+)
+#: Parameters that give access, and values of them that were to be filled in.
+_ACCESS = re.compile(r"(.*[-_.])?(token|sig|signature)", re.IGNORECASE)
+_NO_SECRET = re.compile(
+    r"<[^<>]*>|\$\w+|\$?\{+[a-z_. -]*\}+|%[a-z_]+%|\[[a-z_ -]*\]|.*(\.{3}|…)|\*{3,}|([a-z]{2,12}[-_])*x{3,}([-_]x+)*"
+    r"|todo|tbd|changeme|replace[-_ ]?me|placeholder|null|none|undefined|your[-_ ].*|token|signature|sig|string|secret",
+    re.IGNORECASE,
+)
+#: Parameters with the end of a link, in seconds or milliseconds since 1970.
+_END_NAMES = {"exp", "expires", "expire", "expiry", "expires_at", "expiresat", "expiration"}
 
 Seconds = Annotated[float, SECONDS]
 Ratio = Annotated[str, one_of(RATIOS)]
@@ -80,8 +108,7 @@ def _items(body: dict[str, Any], name: str) -> Iterable[tuple[int, Any]]:
 
 
 def resolve_aliases(body: Any) -> Any:
-    """Return the body with the names that aliases stand for: two that are equal then are the same request. An alias
-    whose value contradicts that of its field is unchanged."""
+    """Return the body with the names that aliases stand for, to compare it; contradicting aliases stay."""
     if not isinstance(body, dict):
         return body
     resolved = dict(body)
@@ -92,8 +119,7 @@ def resolve_aliases(body: Any) -> Any:
 
 
 def read_request(fields: CreateFields, entry: CatalogEntry) -> dict[str, Any]:
-    """Return the fields without aliases and with defaults; raise an InvalidInputError that names every problem with the
-    model."""
+    """Return the fields without aliases and with defaults; an InvalidInputError names every problem with the model."""
     defaults = {"duration": entry.durations[0], "ratio": DEFAULT_RATIO, "resolution": entry.resolutions[0]}
     request: dict[str, Any] = defaults | resolve_aliases(fields)
     problems = [f"{alias}: the alias of {ALIASES[alias]} has another value" for alias in ALIASES if alias in request]
@@ -122,3 +148,41 @@ def _problems_with_model(request: Mapping[str, Any], entry: CatalogEntry) -> Ite
     # What an attachment contains is not documented: it could be the image.
     if count(request, "image") < entry.min_reference_images and not request.get("attachments"):
         yield f"{entry.code} needs at least {entry.min_reference_images} reference image"
+
+
+def problem_of_url(value: object, now: float) -> str | None:
+    """Return why the service could not read this URL, or None. Signed links expire in real time, too."""
+    try:
+        parts = urlsplit(value if isinstance(value, str) else "")
+        is_http = parts.scheme in ("http", "https") and bool(parts.hostname) and "\\" not in parts.netloc
+        _ = parts.port  # ValueError if it is no port
+    except ValueError:
+        is_http = False
+    if not isinstance(value, str) or not is_http or value != value.strip():
+        return "must be a public http or https URL"
+    query = parse_qsl(parts.query, keep_blank_values=True)
+    secrets = [text.strip() for name, text in query if _ACCESS.fullmatch(name)]
+    is_example = _EXAMPLE_HOST.fullmatch(parts.hostname or "")
+    if parts.username or parts.password is not None:
+        return "must be readable without a login"
+    if unquote(parts.path).lower().endswith((".html", ".htm")):
+        return "must lead to a file and no HTML page"
+    if is_example or _UNFILLED.search(value) or any(map(_NO_SECRET.fullmatch, secrets)):
+        return "must be the URL of a real file and no placeholder"
+    if secrets and any(end.timestamp() <= min(now, time.time()) for end in _ends(query)):
+        return "must be a link that has not expired"
+    return None
+
+
+def _ends(parameters: Iterable[tuple[str, str]]) -> Iterator[datetime]:
+    """Return when a signed link expires, as its service states it: Azure, S3, Google Cloud and others."""
+    query = {name.lower(): text for name, text in parameters}
+    for name in _END_NAMES & query.keys():
+        if re.fullmatch(r"\d{10}|\d{13}", query[name]):
+            yield datetime.fromtimestamp(int(query[name][:10]), UTC)
+    with suppress(KeyError, ValueError):
+        yield datetime.fromisoformat(query["se"]).replace(tzinfo=UTC)
+    for prefix in ("x-amz-", "x-goog-", "x-oss-", "x-tos-"):
+        with suppress(KeyError, ValueError, OverflowError):
+            start = datetime.strptime(query[f"{prefix}date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+            yield start + timedelta(seconds=int(query[f"{prefix}expires"]))

@@ -9,11 +9,10 @@ from urllib.parse import urlsplit
 from attrs import evolve, frozen
 
 from vidgen_async.sandbox.catalog import CatalogEntry
-from vidgen_async.sandbox.create_validation import count, read_fields, read_request, resolve_aliases
+from vidgen_async.sandbox.create_validation import count, problem_of_url, read_fields, read_request, resolve_aliases
 from vidgen_async.sandbox.input_rules import NOT_JSON, InvalidInputError
 from vidgen_async.sandbox.ledger import Account
 from vidgen_async.sandbox.media import Film, drawable, size_of
-from vidgen_async.sandbox.reference_urls import problem_of_url
 from vidgen_async.sandbox.request_log import ReceivedCreate
 from vidgen_async.sandbox.responses import Answer, Refusal, media_type_of
 from vidgen_async.sandbox.state import SandboxState
@@ -24,12 +23,7 @@ WINDOW = 60.0
 
 @frozen
 class CreateHandler:
-    """Handles one create, without an await, so that two with the same key cannot create two tasks.
-
-    The description does not define the answer to a used key with another body: here it is 409. It does not define a
-    submission either: here every create with a valid API key counts, whatever its answer, except those that are
-    refused because of the limit.
-    """
+    """Handles one create, without an await, so that two with the same key cannot create two tasks."""
 
     sandbox: SandboxState
     account: Account

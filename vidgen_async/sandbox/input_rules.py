@@ -71,8 +71,7 @@ def array_of(item: Rule) -> Rule:
 
 
 def parse_json(raw: bytes | str) -> Any:
-    """Return the value of JSON; a ValueError for NaN, Infinity, numbers beyond those of a float, and what is nested too
-    deep."""
+    """Return the value of JSON; a ValueError for NaN, what is beyond a float, and what is nested too deep."""
     try:
         value = json.loads(raw, parse_constant=_parse_float, parse_float=_parse_float)
     except RecursionError:

@@ -66,8 +66,7 @@ class PublicAddresses:
         self.public_links_url = _check_origin("public_links_url", self.public_links_url)
 
     def for_host(self, host: str | None) -> Addresses:
-        """Return the addresses for a client that sent this Host. By default the links have the name of the service and
-        the port at which the sandbox listens."""
+        """Return the addresses for a client that sent this Host; by default the links have its name and our port."""
         service = self.public_url or (f"http://{host}" if name_in(host) else self.listening.service)
         found, port = _ORIGIN.fullmatch(service), self.listening.links.rpartition(":")[2]
         beside = f"http://{found['name']}:{port}" if found else self.listening.links
@@ -87,8 +86,7 @@ class LinkSigner:
     secret: bytes = field(factory=lambda: secrets.token_bytes(32), repr=False)
 
     def sign(self, path: str, now: float, lifetime: float | None = None) -> str:
-        """Return ``path`` with its query. The signature is Base64 with ``+``, ``/`` and ``=`` percent-encoded, so that
-        a client that changes the encoding of a query gets a 401."""
+        """Return ``path`` with its query, percent-encoded so that a client that changes the encoding gets a 401."""
         expires = int(now + (self.lifetime if lifetime is None else lifetime))
         return f"{path}?exp={expires}&sig={quote(self._signature(path, str(expires)), safe='')}"
 

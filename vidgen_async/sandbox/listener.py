@@ -25,8 +25,7 @@ _open: "set[Origin]" = set()
 
 
 def open_ports() -> set[int]:
-    """Return the ports of the sandboxes that are open in this process. The client looks this up, without an import, to
-    warn of a journal that was not meant for a sandbox."""
+    """Return the ports of the open sandboxes of this process, which the client looks up without an import."""
     return {origin.port for origin in tuple(_open)}
 
 
@@ -81,11 +80,7 @@ class Origin:
         await asyncio.sleep(0)
 
     async def _stop_listening(self) -> bool:
-        """Return whether it was listening.
-
-        A listener that is closed after it accepted a connection, and before the connection has its handler, would leak
-        the connection's socket. So it stops accepting first, and is closed a few iterations of the loop later.
-        """
+        """Return whether it was listening. A connection that it accepted has its handler before it is closed."""
         listener, self._listener = self._listener, None
         if listener is None:
             return False

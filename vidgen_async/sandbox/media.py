@@ -47,8 +47,7 @@ _IMPORT_LOCK = threading.Lock()
 
 @frozen(cache_hash=True)
 class Film:
-    """What determines a video: equal films give the same bytes. ``notes`` and the names of the ``pictures`` are small
-    text below the prompt; the first note replaces a prompt that cannot be drawn."""
+    """What determines a video: equal films give the same bytes. ``notes`` and ``pictures`` are small text."""
 
     prompt: str
     seconds: int
@@ -71,8 +70,7 @@ def size_of(resolution: str, ratio: str) -> tuple[int, int]:
 
 
 def drawable(text: str) -> str:
-    """Return the first words of a text in the characters that the font of Pillow has, a for ä; nothing if it lacks most
-    letters: of a prompt in Chinese, Arabic or emoji."""
+    """Return the first words in the characters that the font has; nothing if it lacks most letters."""
     letters = [each for each in unicodedata.normalize("NFKD", text[:1000]) if not unicodedata.combining(each)]
     drawn = [each if each in QUOTES or (each.isascii() and each.isprintable()) else " " for each in letters]
     is_readable = 2 * sum(map(str.isalnum, drawn)) >= sum(not each.isascii() or each.isalnum() for each in letters)
@@ -110,8 +108,7 @@ def encode(
 
 
 def _frames(film: Film) -> "Iterator[av.VideoFrame]":
-    """The luma plane has the text and a bar that grows with time. A gradient of hues moves in the two chroma planes, by
-    one of their pixels per frame: each row of them is a part of the same long one."""
+    """Luma has the text and a bar that grows with time; in the chroma planes a gradient of hues moves."""
     import av  # noqa: PLC0415 - an extra
 
     width, height, count = film.width, film.height, film.seconds * FPS
@@ -148,8 +145,7 @@ def _write(draw: ImageDraw.ImageDraw, film: Film, text: str, middle: float, shar
 
 
 def placeholder(film: Film) -> bytes:
-    """Return the small video whose aspect ratio is closest (``python -m tests.sandbox.make_placeholders`` makes them).
-    Its comment is the digest of the film: different films have different bytes, as when rendered."""
+    """Return the small video with the closest ratio. Its comment is the digest: different films differ."""
     shape = film.width / film.height
     ratio = min(RATIOS, key=lambda name: abs(math.log(shape * RATIOS[name][1] / RATIOS[name][0])))
     return _read(ratio).replace(COMMENT, film.digest().encode())
@@ -165,8 +161,7 @@ def _read(ratio: str) -> bytes:
 
 
 class RenderCache:
-    """Owns the threads. A film that several callers request is rendered once and cached; one that was removed from the
-    cache is rendered again to the same bytes. A caller that is cancelled does not stop the rendering."""
+    """Owns the threads. A film is rendered once and cached; a cancelled caller does not stop the rendering."""
 
     def __init__(self) -> None:
         self.rendered = 0
@@ -213,8 +208,7 @@ def _make(film: Film, is_stopped: Callable[[], bool]) -> bytes:
 
 @cache
 def find_renderer() -> Renderer:
-    """Return what makes the videos. PyAV is imported for the first of them: many tests need none. Without it they are
-    placeholders, which is logged."""
+    """Return what makes the videos; without PyAV they are placeholders, which is logged."""
     try:
         import av  # noqa: F401, PLC0415 - see above
     except ModuleNotFoundError as error:

@@ -90,8 +90,7 @@ class RequestDispatcher:
         return await send(request, page.with_headers(headers), NO_FAULT)
 
     async def _complete(self, what: str, pending: Awaitable[Answer], received: ReceivedRequest | None = None) -> Answer:
-        """Return the answer, or that for an exception, when the changes are stored; a 503 if that failed. There is no
-        await in between: no other request sees a change before it is stored."""
+        """Return the answer, once the changes are stored. No await in between: no request sees a change before."""
         try:
             answer = await pending
         except Refusal as refusal:

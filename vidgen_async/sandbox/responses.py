@@ -48,11 +48,7 @@ def media_type_of(headers: Mapping[str, str]) -> str:
 
 
 def video_answer(data: bytes, etag: str, range_header: str | None, if_range: str | None) -> Answer:
-    """Return 200 with the whole video, or 206 with the requested range; a Refusal (416) for one beyond the end.
-
-    As RFC 9110 requires, a header that is not a single byte range is ignored, and so is a range that ends before it
-    begins, or whose ``If-Range`` does not match. An offset of more than 18 digits is not a byte range here.
-    """
+    """Return 200 with the whole video, or 206 with the requested range (RFC 9110); a Refusal for one beyond the end."""
     headers = {"Content-Type": "video/mp4", "Accept-Ranges": "bytes", "ETag": etag}
     match = re.fullmatch(r"\s*bytes\s*=\s*([0-9]{0,18})\s*-\s*([0-9]{0,18})\s*", range_header or "")
     start, end = match.groups() if match and if_range in (None, etag) else ("", "")

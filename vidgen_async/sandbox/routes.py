@@ -32,8 +32,7 @@ PATHS: dict[OriginName, dict[str, dict[str, str]]] = {
 
 @frozen
 class Route:
-    """An operation, and the variable parts of its path. ``allowed`` are the methods of a path that it has instead of
-    the requested one."""
+    """An operation with the names in its path, or the methods that are ``allowed`` instead of the requested one."""
 
     op: str
     names: Mapping[str, str]

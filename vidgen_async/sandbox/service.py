@@ -17,8 +17,8 @@ from vidgen_async.sandbox.request_log import OnRequest
 from vidgen_async.sandbox.state import SandboxState
 from vidgen_async.sandbox.state_file import StateError, StateFile
 from vidgen_async.sandbox.tasks import CreateOptions, Outcome, outcome_by_prompt
-from vidgen_async.sandbox.web.console import console_pages
 from vidgen_async.sandbox.web.control import control_pages
+from vidgen_async.sandbox.web.pages import console_pages
 
 
 class Sandbox(SandboxState):

@@ -8,6 +8,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+from vidgen_async.redaction.messages import csv_cell, printable
 from vidgen_async.types.budgets import Budget, BudgetState, Price, SpendKey, SpendRow
 from vidgen_async.types.http import (
     Body,
@@ -170,9 +171,11 @@ __all__ = [
     "Videos",
     "Watcher",
     "WatcherStats",
+    "csv_cell",
     "failure_text",
     "kind_of",
     "make_headers",
+    "printable",
 ]
 
 #: The names above that are imported lazily, by their modules.

@@ -61,8 +61,7 @@ class Report:
     """What counts towards the budget that does not allow the order."""
 
     def lines(self) -> tuple[tuple[str, str], ...]:
-        """Lines with their labels, ``error`` or ``hint``; without a label: what belongs to the commands. A command is
-        alone on its line, so that it can be pasted."""
+        """Lines with their labels, empty for what belongs to commands; a command is alone on its line, to be pasted."""
         hint = f"{self.hint} {self.lead}".strip()
         notes = [f"{note}:" for note in self.notes] or [""] * len(self.commands)
         below = filter(None, chain(*zip(notes, self.commands, strict=True)))
@@ -106,8 +105,7 @@ def _budget(error: errors.BudgetExceededError) -> dict[str, Any]:
 
 
 def interrupt_report(run_state: RunState, how: str) -> Report:
-    """At which stage the run was interrupted, what is still running and is charged, and how to resume. ``how`` it was:
-    Interrupted, Terminated, Hangup or Quit."""
+    """What is still running and is charged, and how to resume; ``how`` it was: Interrupted, Hangup, …"""
     report = _explain_interrupt(run_state)
     text = f"{how} while {run_state.stage}. {report.text}"
     return evolve(report, text=text, kind=how.lower(), order_id=run_state.order_id, task_id=run_state.task_id)

@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from attrs import field, frozen
-from rich.filesize import decimal
+
+from vidgen_async.types import printable
 
 
 def clean(text: str) -> str:
@@ -16,14 +17,8 @@ def clean(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
-def printable(text: str) -> str:
-    """The text with a replacement for each character that is not printable."""
-    return "".join(char if char.isprintable() else "�" for char in text)
-
-
 def wrap(text: str, width: int, indent: int = 0) -> str:
-    """The text as lines for a terminal of this width; all but the first are indented. No word is cut: one that is too
-    long has a line of its own."""
+    """The text as lines of this width, all but the first indented; a word that is too long has its own line."""
     if " " not in text[indent:]:  # such as a URL
         return text
     lines = textwrap.wrap(
@@ -36,11 +31,6 @@ def traceback_of(error: BaseException) -> str:
     """The traceback as indented lines without control characters: messages quote the service."""
     lines = "".join(traceback.format_exception(error)).splitlines()
     return "".join(f"{' ' * (len(line) - len(line.lstrip(' ')))}{clean(line)}\n" for line in lines)
-
-
-def size(count: int) -> str:
-    """A number of bytes."""
-    return decimal(count)
 
 
 def seconds(count: float) -> str:
@@ -100,8 +90,7 @@ def _clean_rows(rows: Iterable[Iterable[str]]) -> tuple[tuple[str, ...], ...]:
 
 @frozen(kw_only=True)
 class Table:
-    """Rows of text below the names of their columns. ``empty`` is printed if there are no rows; ``notes`` are printed
-    below, on a terminal. All of it is cleaned here: also names come from the service."""
+    """Rows below the names of their columns, cleaned; ``empty`` stands for no rows, ``notes`` are for a terminal."""
 
     names: tuple[str, ...] = field(converter=_clean_all)
     rows: tuple[tuple[str, ...], ...] = field(converter=_clean_rows)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from attrs import astuple
 
-from vidgen_async.cli.terminal.formatting import Document, Facts, Table, age, facts_of, moment, printable
+from vidgen_async.cli.terminal.formatting import Document, Facts, Table, age, facts_of, moment
 from vidgen_async.types import (
     CHECK_REFUND,
     Attempt,
@@ -20,15 +20,16 @@ from vidgen_async.types import (
     SpendRow,
     TaskResult,
     VideoTask,
+    csv_cell,
     failure_text,
+    printable,
 )
 
 _SUMS = ("videos", "points", "stated", "estimated", "unknown cost", "uncertain")
 
 
 def task_document(task: VideoTask) -> Document:
-    """A task (2.5). The signature in ``video_url`` gives access to the video without a key. ``advice`` is what to check
-    about a failed one."""
+    """A task (2.5), and as ``advice`` what to check about a failed one. The ``video_url`` is signed."""
     return {"task_id": task.id, **task.to_dict(), "advice": _advice(task.status)}
 
 
@@ -38,8 +39,7 @@ def change_document(task: VideoTask, seen_at: datetime, order_id: str | None) ->
 
 
 def order_document(order: Order, *, with_request: bool = False) -> Document:
-    """A stored order. Its key, the request with its prompt and URLs, and the bodies of unclear responses are included
-    only ``with_request``."""
+    """A stored order; its key, its request and the bodies of unclear responses only ``with_request``."""
     document = {**order.ref.to_dict(), **order.to_dict(include_secrets=with_request), "model": model_of(order)}
     document["results"] = [{**result.to_dict(), "advice": _advice(result.status)} for result in order.results]
     return {**document, "request": json.loads(order.body)} if with_request else document
@@ -81,14 +81,10 @@ def as_csv(columns: Sequence[str], rows: Iterable[Document]) -> str:
     file = io.StringIO()
     writer = csv.DictWriter(file, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _cell(row[name]) for name in columns} for row in rows)
+    for row in rows:
+        texts = ((name, row[name]) for name in columns)
+        writer.writerow({name: csv_cell(printable(cell)) if isinstance(cell, str) else cell for name, cell in texts})
     return file.getvalue()
-
-
-def _cell(value: object) -> object:
-    """The value without control characters, quoted where a spreadsheet would take it for a formula."""
-    text = printable(value) if isinstance(value, str) else ""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text or value
 
 
 def _advice(status: str | None) -> str | None:

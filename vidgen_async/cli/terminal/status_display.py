@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import click
 from rich.console import Console, RenderableType
+from rich.filesize import decimal
 from rich.live import Live
 from rich.progress import (
     BarColumn,
@@ -24,7 +25,7 @@ from rich.text import Text
 
 from vidgen_async.cli.process import is_terminal
 from vidgen_async.cli.terminal.exit_reports import Report
-from vidgen_async.cli.terminal.formatting import Document, View, clean, seconds, size, wrap
+from vidgen_async.cli.terminal.formatting import Document, View, clean, seconds, wrap
 from vidgen_async.cli.terminal.result_output import show_on_terminal, show_plain
 
 _LABEL_STYLES = {"error": "bold red", "hint": "cyan", "warning": "yellow"}
@@ -71,7 +72,7 @@ class Screen:
     def show_received(self, received: int, total: int | None) -> None:
         """Show the received bytes of the video; ``total`` is None if unknown."""
         if not self._is_receiving and total is not None:
-            _echo(f"size: {size(total)}")
+            _echo(f"size: {decimal(total)}")
         self._is_receiving = True
 
     def show(self, view: View, *documents: Document) -> None:
@@ -98,8 +99,7 @@ def _echo(text: str) -> None:
 
 
 class JsonScreen(Screen):
-    """Prints each line as a JSON object: results on stdout; on stderr facts when they are known (``{"order": …}``,
-    ``{"task": …}``), ``{"warning": …}``, and ``{"error": {…}}`` if the run fails."""
+    """Prints JSON objects: results on stdout; facts, warnings and the error on stderr."""
 
     def print_fact(self, label: str, text: str, value: object = None) -> None:
         _echo_json({label: text if value is None else value}, err=True)

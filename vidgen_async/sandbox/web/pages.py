@@ -1,4 +1,5 @@
-"""The sandbox's own pages: they need no key, are not logged as requests, and have no faults.
+"""The sandbox's own pages: they need no key, are not logged as requests, and have no faults. Among them are the web
+console at ``/``, plain HTML, CSS and JavaScript that use the control paths only, and the OpenAPI document.
 
 They are protected from web pages of other sites (CSRF, DNS rebinding). A browser sends requests to the sandbox for any
 page. Origin names the page, and Host the name under which the browser found the sandbox. The owner of another name can
@@ -6,13 +7,19 @@ point it to this machine; that is not possible for an IP address.
 """
 
 import ipaddress
+import json
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
+from importlib.resources import files
 from inspect import isawaitable
+from pathlib import PurePath
+from typing import Any
 from urllib.parse import urlsplit
 
 from vidgen_async.sandbox.links import name_in
 from vidgen_async.sandbox.responses import Answer, Refusal, media_type_of
 from vidgen_async.sandbox.routes import Call
+from vidgen_async.sandbox.state import SandboxState
 
 Page = Callable[[Call], Answer | Awaitable[Answer]]
 #: The pages by path (``{name}`` is one segment) and method.
@@ -24,6 +31,13 @@ HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Resource-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
+}
+PAGE = "index.html"
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
 }
 
 
@@ -63,3 +77,55 @@ def _is_ours(name: str, names: tuple[str, ...]) -> bool:
         return bool(name) and (name in ("localhost", *names) or bool(ipaddress.ip_address(name)))
     except ValueError:
         return False
+
+
+def console_pages(sandbox: SandboxState) -> Pages:
+    def show_file(call: Call) -> Answer:
+        name = call.names.get("file", PAGE)
+        if name not in _files():
+            raise Refusal(404, "NOT_FOUND", f"the console has no file {name!r}")
+        headers = {
+            "Content-Type": _TYPES[PurePath(name).suffix],
+            "Content-Security-Policy": _policy(sandbox.addresses_for(call.host).links),
+            "Referrer-Policy": "no-referrer",
+        }
+        return Answer(200, _files()[name], headers)
+
+    async def save_video(call: Call) -> Answer:
+        """Browsers save files of the page's own origin only, and signed links have another."""
+        task = sandbox.tasks.get(call.names["task"])
+        if task is None or task.status_at(sandbox.clock.now()) != "completed":
+            raise Refusal(404, "NOT_FOUND", "there is no completed task with this id")
+        name = {"Content-Disposition": f'attachment; filename="{task.id}.mp4"'}
+        return Answer(200, await sandbox.video(task.id), {"Content-Type": "video/mp4", **name})
+
+    def describe(call: Call) -> Answer:
+        return Answer.json(200, openapi_document(sandbox.addresses_for(call.host).base_url))
+
+    return {
+        "/": {"GET": show_file},
+        "/sandbox/console/{file}": {"GET": show_file},
+        "/sandbox/console/videos/{task}": {"GET": save_video},
+        "/openapi.json": {"GET": describe},
+    }
+
+
+def openapi_document(base_url: str) -> dict[str, Any]:
+    """Return a new copy of the document for a service at ``base_url``, which ends in ``/openapi/v1``."""
+    document: dict[str, Any] = json.loads(files("vidgen_async.sandbox.web").joinpath("openapi.json").read_bytes())
+    return document | {"servers": [{"url": base_url}]}
+
+
+@cache
+def _files() -> dict[str, bytes]:
+    directory = files("vidgen_async.sandbox.web").joinpath("static").iterdir()
+    return {file.name: file.read_bytes() for file in directory if PurePath(file.name).suffix in _TYPES}
+
+
+def _policy(links_url: str) -> str:
+    """Allow the sandbox itself and videos from its second origin only: markup in a prompt has no effect."""
+    return (
+        f"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+        f"media-src {links_url}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        "require-trusted-types-for 'script'"
+    )

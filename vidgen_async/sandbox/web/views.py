@@ -128,11 +128,7 @@ def newest(members: Sequence[T], limit: int | None) -> Sequence[T]:
 
 
 class RequestsQuery(TypedDict, total=False):
-    """Which requests are shown: of those with a smaller number than ``before`` the newest ``limit``.
-
-    ``search`` is a text in the method, path, answer, ids or body, in any case of letters; ``status`` one status, a
-    class of them (``4xx``) or ``none``. Requests without a valid key belong to any account.
-    """
+    """Which requests are shown: of those with a smaller number than ``before`` the newest ``limit``."""
 
     limit: Count
     before: Annotated[str, string(r"[0-9]{1,15}", "a number of a request")]
