@@ -100,16 +100,8 @@ class ResponseTimeoutError(TransportError):
 class ConnectionLostError(TransportError):
     """The connection was closed or reset before a response was received."""
 
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        delivery: Delivery = Delivery.MAYBE_SENT,
-        phase: Phase = Phase.SEND,
-        op: str = "",
-        is_reused: bool = False,
-    ) -> None:
-        super().__init__(message, delivery=delivery, phase=phase, op=op)
+    def __init__(self, message: str = "", *, is_reused: bool = False, **facts: Any) -> None:
+        super().__init__(message, **facts)
         #: Whether the connection had been kept alive after an earlier request, and no byte of a response was received.
         #: Services close such connections at any time.
         self.is_reused = is_reused
@@ -128,11 +120,11 @@ class BodyError(TransportError):
         *,
         delivery: Delivery = Delivery.ANSWERED,
         phase: Phase = Phase.BODY,
-        op: str = "",
         received: int = 0,
         status: int | None = None,
+        **facts: Any,
     ) -> None:
-        super().__init__(message, delivery=delivery, phase=phase, op=op)
+        super().__init__(message, delivery=delivery, phase=phase, **facts)
         #: Number of bytes of the body that were received.
         self.received = received
         #: The status of the response, where the client has read it.
@@ -500,12 +492,11 @@ class LinkExpiredError(DownloadError):
         self,
         message: str = "",
         *,
-        task_id: str = "",
-        received: int = 0,
         status: int | None = None,
         source: AuthenticationSource | None = None,
+        **facts: Any,
     ) -> None:
-        super().__init__(message, task_id=task_id, received=received)
+        super().__init__(message, **facts)
         #: The status of the last refusal.
         self.status = status
         #: Who refused, as in :class:`AuthenticationError`: "signed link" or "upstream".

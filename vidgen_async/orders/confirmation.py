@@ -46,8 +46,7 @@ class Confirmation:
     get_task: Callable[[str], Awaitable[VideoTask]]
 
     async def confirm(self, order: Order) -> Order:
-        """The order, with its receipt if an uncertain attempt could be confirmed. When the caller is cancelled, or the
-        journal fails, the attempt stays uncertain, and the next call asks again."""
+        """The order, with its receipt if an uncertain attempt could be confirmed; if not, the next call asks again."""
         for attempt in order.unclear:
             if attempt.evidence is None or not attempt.evidence.candidates:
                 continue

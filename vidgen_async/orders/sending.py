@@ -55,9 +55,14 @@ from vidgen_async.orders.error_messages import (
     wrong_state,
 )
 from vidgen_async.orders.evidence import evidence_of_answer, evidence_without_answer
-from vidgen_async.orders.reports import report_duplicates, report_found_uncertain, report_outcome, report_wait
 from vidgen_async.orders.results import Results
-from vidgen_async.orders.settlement import Settlement
+from vidgen_async.orders.settlement import (
+    Settlement,
+    report_duplicates,
+    report_found_uncertain,
+    report_outcome,
+    report_wait,
+)
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import showable, visible_headers
 from vidgen_async.service import request_records
@@ -248,7 +253,7 @@ class Sender:
         endpoints: Endpoints,
         balances: Balances,
         get_task: Callable[[str], Awaitable[VideoTask]],
-        budgets: Budgets | None = None,
+        budgets: Budgets,
     ) -> None:
         self._shared = shared
         self._transport = shared.transport
@@ -304,7 +309,7 @@ class Sender:
 
     async def resend(self, order: Order, resend: Resend) -> Receipt:
         """Send the uncertain order once more, as an operator decided. No create of it may be under way."""
-        reserved = None if self._budgets is None else await self._budgets.estimate(order.ref, order.body)
+        reserved = await self._budgets.estimate(order.ref, order.body)
         create = Create(ref=order.ref, content=order, order=order, resend=resend, reserved=reserved)
         create.checked.set_result(None)
         self._start(create, self._send_until_settled(create))
@@ -376,7 +381,7 @@ class Sender:
             raise conflict(ref.order_id, "was already used for a different request")
         if check is not None and (order is None or order.state in SENDABLE):
             await check()
-        if self._budgets is not None and (order is None or order.state in SENDABLE):
+        if order is None or order.state in SENDABLE:
             create.reserved = await self._budgets.estimate(ref, content.body)
         if not create.checked.done():
             create.checked.set_result(None)
@@ -463,8 +468,7 @@ class Sender:
             UncertainCreateError: It may have been made, and this could not be stored.
         """
         while True:
-            if self._budgets is not None:
-                await self._budgets.check(create.stored_order, create.reserved, self._clock.wall())
+            await self._budgets.check(create.stored_order, create.reserved, self._clock.wall())
             create.slots = await self._reserve_slot(create.ref)
             create.attempt = create.received = create.connection = create.ended_by = cancelled = None
             try:
@@ -551,7 +555,7 @@ class Sender:
             reason="" if resend is None else resend.reason,
             mark=secrets.token_hex(8),
             reserved=create.reserved,
-            limits=() if self._budgets is None or pacing is None else self._budgets.limits,
+            limits=() if pacing is None else self._budgets.limits,
         )
         try:
             attempt = await self._journal.begin(permission)
