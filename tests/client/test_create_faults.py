@@ -77,21 +77,6 @@ async def test_a_refusal_is_rejected_and_one_post(service, status):
     assert service.creates[0].idempotency_key == service.creates[1].idempotency_key
 
 
-async def test_a_kept_alive_connection_that_the_service_drops_never_makes_a_create_uncertain(service):
-    async with quick(service) as client:
-        service.faults.add("models.list", Fault.drop_after())
-        await client.models.list()
-        receipt = await client.videos.create(**FIELDS)
-    assert [create.task_id for create in service.creates] == [receipt.task_id]
-
-
-async def test_a_slow_answer_within_the_limit_is_a_receipt(service):
-    service.faults.add("videos.create", Fault.drip(2000))
-    async with quick(service) as client:
-        receipt = await client.videos.create(**FIELDS)
-    assert [create.task_id for create in service.creates] == [receipt.task_id]
-
-
 @pytest.mark.rule("4.4 response 429", "7 error 429", side="sdk")
 async def test_the_services_own_submission_limit_is_a_rate_limit_error(service):
     service.faults.add("videos.create", Fault.status(429, headers={"Retry-After": "7"}))

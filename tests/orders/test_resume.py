@@ -111,23 +111,6 @@ class TestCheck:
     def orders(self, make_orders, checked):
         return make_orders(check=checked)
 
-    async def test_an_order_that_does_not_pass_is_neither_sent_nor_on_record(self, orders, checked, service):
-        checked.problem = "duration: 7"
-        with pytest.raises(InvalidRequestError):
-            await orders.create(REQUEST, order_id="o")
-        assert service.posts == []
-        assert await orders.find("o") is None
-
-    async def test_it_can_be_left_to_the_service(self, orders, checked, service):
-        checked.problem = "duration: 7"
-        await orders.create(REQUEST, order_id="o", validate=False)
-        assert len(service.posts) == 1
-
-    async def test_a_taken_order_gives_its_receipt_although_it_would_not_pass_today(self, orders, checked):
-        receipt = await orders.create(REQUEST, order_id="o")
-        checked.problem = "model: in maintenance"
-        assert await orders.create(REQUEST, order_id="o") == receipt
-
     async def test_a_rejected_order_is_checked_again_before_it_goes_again(self, orders, checked, service):
         service.answers(lambda: refused(402))
         with pytest.raises(RejectedError):

@@ -39,26 +39,6 @@ async def test_no_task_is_polled_twice_at_once(make_watcher, service):
     assert service.most_per_task == 1
 
 
-async def test_a_new_task_is_polled_immediately(watcher, service, clock):
-    service.default = "completed"
-    for moment in (0.0, 100.25, 100.5):
-        await clock.sleep(moment - clock.now())
-        await watcher.wait("t")
-    assert service.times() == [0.0, 100.25, 100.5]
-
-
-@pytest.mark.slow
-async def test_many_new_tasks_cause_no_burst(make_watcher, service):
-    watcher = make_watcher(first_polls=32)
-    await watch_all(watcher, 480, 119.0)
-
-    mean = 480 / 60
-    assert busiest_second(moment for moment, _ in service.polls) <= 32 + 1.25 * mean
-    assert len({task_id for moment, task_id in service.polls if moment < 60.0}) == 480
-    assert watcher.stats.polls == len(service.polls)
-    assert watcher.stats.lateness_max < 0.05
-
-
 @pytest.mark.slow
 async def test_after_the_event_loop_was_blocked_there_is_no_burst(make_watcher, service, clock):
     watcher = make_watcher(first_polls=0)
