@@ -40,7 +40,7 @@ def quick(service) -> Client:
 
 
 @pytest.mark.slow
-@pytest.mark.rule("4.4 note no-resend", "7 error 503", "7 error 502 504", side="sdk")
+@pytest.mark.rule("4.4 note no-resend", "4.4 response 503", "7 error 503", "7 error 502 504", side="sdk")
 @pytest.mark.parametrize("fault", UNCERTAIN.values(), ids=UNCERTAIN.keys())
 async def test_a_lost_or_unreadable_answer_is_uncertain_and_one_post(service, fault):
     service.faults.add("videos.create", fault)
@@ -63,7 +63,7 @@ async def test_a_lost_or_unreadable_answer_is_uncertain_and_one_post(service, fa
     assert "again" not in own_words.replace("is not sent again", "")
 
 
-@pytest.mark.rule("4.4 response 400", side="sdk")
+@pytest.mark.rule("4.4 response 400", "7 error 400 other", side="sdk")
 @pytest.mark.parametrize("status", [400, 407, 429])
 async def test_a_refusal_is_rejected_and_one_post(service, status):
     service.faults.add("videos.create", Fault.status(status, headers={"Retry-After": "0"}))

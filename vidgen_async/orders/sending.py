@@ -42,7 +42,7 @@ from vidgen_async.events import Event, contain_hook, current_order
 from vidgen_async.journal.base import Journal, MustWait, OrderChanged, OverBudget
 from vidgen_async.orders.balances import Balances
 from vidgen_async.orders.budgets import Budgets, Charges, budget_exceeded
-from vidgen_async.orders.confirmation import Confirmation
+from vidgen_async.orders.confirmation import confirm
 from vidgen_async.orders.error_messages import (
     check_attempt,
     conflict,
@@ -266,7 +266,7 @@ class Sender:
         self._time_limit = endpoints.timeouts.create
         self._balances = balances
         self._budgets = budgets
-        self._confirmation = Confirmation(journal=shared.journal, clock=shared.clock, get_task=get_task)
+        self._get_task = get_task
 
     # -- the call ------------------------------------------------------------------------------------------------------
 
@@ -447,7 +447,7 @@ class Sender:
     async def _confirm(self, create: Create) -> None:
         """If the order is uncertain, check whether one of its candidates is its task."""
         if create.stored_order.state is OrderState.UNCERTAIN:
-            create.order = await self._confirmation.confirm(create.stored_order)
+            create.order = await confirm(create.stored_order, self._journal, self._clock, self._get_task)
 
     def _raise_refusal_of_others(self, create: Create, seen: Collection[int]) -> None:
         """Raise the refusal with which a concurrent send of the order ended."""
