@@ -379,28 +379,6 @@ async def test_a_process_that_ends_waits_for_its_create(end: str, service: Sandb
 @pytest.mark.slow
 @needs_threads_at_exit
 @needs_fork
-async def test_processes_of_a_prefork_server_share_the_journal(service: Sandbox, tmp_path: Path):
-    program = """
-    def work():
-        thread.call(create)
-        thread.call(lambda client: create(client, f"order-of-{os.getpid()}"))
-
-    children = []
-    for _ in range(3):
-        child = os.fork()
-        if child == 0:
-            work()
-            sys.exit()
-        children.append(child)
-    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0]
-    """
-    await run(BEGIN + program, service, tmp_path)
-    assert len(service.creates) == 4
-
-
-@pytest.mark.slow
-@needs_threads_at_exit
-@needs_fork
 async def test_a_forked_child_that_ends_leaves_its_parent_its_client(service: Sandbox, tmp_path: Path):
     program = """
     thread.call(create)

@@ -154,14 +154,6 @@ async def test_generate_validates_and_can_be_told_not_to(client, service):
         await client.videos.generate(**GOOD | {"duration": 7}, validate=False)
 
 
-async def test_an_order_that_was_taken_gives_its_receipt_although_its_model_is_gone(client, service):
-    receipt = await client.videos.create(**GOOD, order_id="o")
-    service.change_model("gen-2.0", enabled=False)
-
-    assert await client.videos.create(**GOOD, order_id="o") == receipt
-    assert len(service.creates) == 1
-
-
 class TestCheck:
     @pytest.mark.rule("2.1 note own-price", side="sdk")
     async def test_it_shows_the_entry_with_the_callers_prices(self, client):

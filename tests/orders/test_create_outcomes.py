@@ -12,7 +12,6 @@ from vidgen_async.errors import (
     ConnectError,
     InvalidRequestError,
     NotSentError,
-    OrderConflictError,
     RejectedError,
     UncertainCreateError,
 )
@@ -20,7 +19,6 @@ from vidgen_async.transports import BufferedResponse, FakeTransport
 from vidgen_async.types.http import Delivery
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.orders import OrderState, idempotency_key
-from vidgen_async.types.resources import VideoRequest
 
 
 @pytest.mark.rule("4.4 unshown body", side="sdk")
@@ -137,16 +135,6 @@ async def test_the_attempt_is_on_record_as_sending_before_the_service_sees_a_byt
     service.script[:] = [look]
     await orders.create(REQUEST, order_id="o")
     assert seen == [OrderState.SENDING]
-
-
-async def test_another_request_while_the_first_is_under_way_is_a_conflict_too(orders, service, clock):
-    service.answers(accepted, after=5)
-    async with asyncio.TaskGroup() as group:
-        first = group.create_task(orders.create(REQUEST, order_id="o"))
-        await asyncio.sleep(0)
-        with pytest.raises(OrderConflictError):
-            await orders.create(VideoRequest(model="vendorh3", prompt="another"), order_id="o")
-    assert first.result().task_id == "task-1"
 
 
 @pytest.mark.parametrize("order_id", ["", " ", " o", "o\n", "a\x00b", "x" * 201, 7])

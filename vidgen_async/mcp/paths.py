@@ -41,4 +41,4 @@ def is_regular(path: Path) -> bool:
 
 
 def _refusal(name: str, why: str) -> InvalidRequestError:
-    return InvalidRequestError(problems=[f"the file {name[:100]!r} {why}"])
+    return InvalidRequestError(f"the file {name[:100]!r} {why}")

@@ -206,8 +206,7 @@ def _hours(seconds: float) -> str:
 def check_reason(what: str, reason: object) -> None:
     """Raise InvalidRequestError when an operator's decision has no reason."""
     if not isinstance(reason, str) or not reason.strip():
-        message = f"orders.{what} needs a reason, which is recorded"
-        raise InvalidRequestError(message, problems=[message])
+        raise InvalidRequestError(f"orders.{what} needs a reason, which is recorded")
 
 
 def check_page(since: datetime | None, limit: int | None) -> None:
@@ -229,8 +228,7 @@ def check_shard(shard: Shard | None) -> None:
         case (int(index), int(count)) if 0 <= index < count:
             pass
         case _:
-            problem = f"shard: must be (i, n) with 0 <= i < n: {shard!r}"
-            raise InvalidRequestError(problem, problems=[problem])
+            raise InvalidRequestError(f"shard: must be (i, n) with 0 <= i < n: {shard!r}")
 
 
 def parse_states(states: OrderStates | None) -> frozenset[OrderState]:
@@ -240,8 +238,8 @@ def parse_states(states: OrderStates | None) -> frozenset[OrderState]:
     names = [states] if isinstance(states, str) else list(states)
     unknown = [state for state in names if state not in list(OrderState)]
     if unknown:
-        problem = f"states: no such state: {', '.join(map(repr, unknown))}; there are: {', '.join(OrderState)}"
-        raise InvalidRequestError(problem, problems=[problem])
+        known = ", ".join(OrderState)
+        raise InvalidRequestError(f"states: no such state: {', '.join(map(repr, unknown))}; there are: {known}")
     return frozenset(map(OrderState, names))
 
 

@@ -312,7 +312,7 @@ class Orders:
         self._check_usable()
         check_page(since, None)
         if by not in get_args(SpendKey):
-            raise InvalidRequestError(problems=[f"by: must be one of {', '.join(get_args(SpendKey))}: {by!r}"])
+            raise InvalidRequestError(f"by: must be one of {', '.join(get_args(SpendKey))}: {by!r}")
         if not isinstance(self._journal, SpendingJournal):
             raise JournalError(f"the journal {type(self._journal).__name__} does not add up what orders have cost")
         await self._settlement.flush_results()
@@ -571,15 +571,14 @@ def check_order_id(order_id: object) -> None:
     elif len(order_id) > LONGEST_ORDER_ID or not order_id.isprintable():
         problem = f"order_id must be at most {LONGEST_ORDER_ID} printable characters: {order_id[:80]!r}"
     if problem:
-        raise InvalidRequestError(problem, problems=[problem])
+        raise InvalidRequestError(problem)
 
 
 def _check_wait(seconds: float | None) -> None:
     """Raise InvalidRequestError unless it is None or a number of seconds above 0."""
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if seconds is not None and not (is_number and seconds > 0):
-        problem = f"wait_for_sender: must be a number of seconds above 0, or None: {seconds!r}"
-        raise InvalidRequestError(problems=[problem])
+        raise InvalidRequestError(f"wait_for_sender: must be a number of seconds above 0, or None: {seconds!r}")
 
 
 def _with_known_ids(ref: OrderRef, request: VideoRequest, images: ImagesToUpload, known: OrderContent) -> OrderContent:
