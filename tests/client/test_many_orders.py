@@ -1,10 +1,12 @@
-"""A restart with very many orders on record: all of them are watched, and creates go on meanwhile."""
+"""A restart with very many orders on record: all of them are watched, evenly, and creates go on meanwhile."""
 
 import asyncio
 import json
 import sqlite3
-from collections.abc import Callable, Container
+from collections import Counter
+from collections.abc import Callable, Container, Iterator
 from contextlib import aclosing, closing
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,6 +27,8 @@ MANY = 1_000
 #: Where they are read in many pages.
 VERY_MANY = 20_000
 INTERVAL = 60.0
+#: The number of new tasks that are polled at once, and per second.
+FIRST_POLLS = 32
 #: The journal's operations for one create, and one page that may be under way before each.
 FEW = 10
 
@@ -56,10 +60,13 @@ class HeldJournal(SqliteJournal):
 
 @define
 class FakeService:
-    """Its tasks run, until they are among the ended ones."""
+    """Takes longer than an interval for each look at one task in a hundred."""
 
+    clock: VirtualClock
     creates: int = 0
-    looks: list[str] = Factory(list)
+    looks: list[tuple[float, str]] = Factory(list)
+    under_way: Counter[str] = Factory(Counter)
+    looked_at_twice_at_once: set[str] = Factory(set)
     ended: Container[str] = ()
 
     async def answer(self, request: Request) -> BufferedResponse:
@@ -67,7 +74,12 @@ class FakeService:
             self.creates += 1
             return BufferedResponse(202, json.dumps({"id": f"new-{self.creates}", "status": "queued"}).encode())
         task_id = request.url.name
-        self.looks.append(task_id)
+        self.looks.append((self.clock.now(), task_id))
+        self.under_way[task_id] += 1
+        if self.under_way[task_id] > 1:
+            self.looked_at_twice_at_once.add(task_id)
+        await self.clock.sleep(0 if int(task_id[5:]) % 100 else 1.5 * INTERVAL)
+        self.under_way[task_id] -= 1
         status = "completed" if task_id in self.ended else "running"
         return BufferedResponse(200, json.dumps({"id": task_id, "status": status}).encode())
 
@@ -130,8 +142,8 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def service() -> FakeService:
-    return FakeService()
+def service(clock) -> FakeService:
+    return FakeService(clock)
 
 
 @pytest.fixture
@@ -157,6 +169,38 @@ async def drain(client: Client, told: list[str]) -> None:
     async with aclosing(client.videos.rewatch(timeout=None)) as outcomes:
         async for outcome in outcomes:
             told.append(outcome.task_id)  # noqa: PERF401 - the next outcome is asked for when this one was handled
+
+
+def per_second(moments: list[float]) -> Iterator[int]:
+    counts = Counter(int(moment) for moment in moments)
+    return (counts[second] for second in range(int(min(moments)), int(max(moments)) + 1))
+
+
+@pytest.mark.slow
+async def test_all_that_runs_is_looked_at_evenly_once_per_interval_and_each_end_is_told_once(restarted, service, clock):
+    running = {name(number) for number in set(range(MANY)) - set(ended(MANY))}
+    told: list[str] = []
+    async with restarted() as client:
+        draining = asyncio.ensure_future(drain(client, told))
+        while not service.looks:
+            await clock.sleep(0.1)
+        begun_at = service.looks[0][0]
+        await clock.sleep(begun_at + INTERVAL - clock.now())
+        service.ended = ending = {name(number) for number in range(1, MANY, 20)}
+        await clock.sleep(1.1 * INTERVAL)
+        draining.cancel()
+        await asyncio.wait({draining})
+
+    first = [moment for moment, _ in service.looks if moment < begun_at + INTERVAL]
+    assert {task_id for _, task_id in service.looks} == running
+    assert service.looked_at_twice_at_once == set()
+    assert max(per_second(first)) <= FIRST_POLLS + 1.25 * len(running) / INTERVAL
+    looked_at: dict[str, list[float]] = {}
+    for moment, task_id in service.looks:
+        looked_at.setdefault(task_id, []).append(moment)
+    gaps = [after - before for moments in looked_at.values() for before, after in pairwise(moments)]
+    assert min(gaps) >= INTERVAL - 0.01
+    assert sorted(told) == sorted(ending)
 
 
 @pytest.mark.slow

@@ -32,6 +32,20 @@ def test_an_order_that_the_end_of_the_event_loop_cancels_at_once_leaves_no_corou
     assert service.posts == []
 
 
+async def test_many_callers_of_one_order_are_one_post_and_one_answer(orders, service, clock):
+    service.answers(accepted, after=5)
+    receipts = await asyncio.gather(*(orders.create(REQUEST, order_id="o") for _ in range(50)))
+    assert len(service.posts) == 1
+    assert len({receipt.task_id for receipt in receipts}) == 1
+
+
+async def test_many_clients_on_one_journal_are_one_post_and_one_answer(make_orders, service, clock):
+    service.answers(accepted, after=5)
+    receipts = await asyncio.gather(*(make_orders().create(REQUEST, order_id="o") for _ in range(20)))
+    assert len(service.posts) == 1
+    assert {receipt.task_id for receipt in receipts} == {"task-1"}
+
+
 async def test_all_clients_waiting_for_an_order_learn_that_it_is_uncertain(make_orders, service, clock):
     service.answers(lambda: refused(503), after=5)
     results = await asyncio.gather(

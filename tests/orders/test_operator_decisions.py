@@ -140,6 +140,18 @@ async def test_who_decided_what_when_and_why_is_on_record(uncertain, service, cl
     assert [attempt.n for attempt in order.unclear] == [1, 2]
 
 
+async def test_of_two_operators_who_adopt_different_tasks_one_gets_the_receipt(uncertain, make_orders, clock):
+    async def slowly(task_id):
+        await clock.sleep(1)
+        return VideoTask(id=task_id)
+
+    adoptions = [make_orders(get_task=slowly).adopt("o", task_id) for task_id in ("found", "mistaken")]
+    outcomes = await asyncio.gather(*adoptions, return_exceptions=True)
+    assert outcomes[0].task_id == "found"
+    assert isinstance(outcomes[1], OrderStateError)
+    assert (await uncertain.get("o")).task_ids == ("found",)
+
+
 async def test_an_adoption_of_the_task_that_a_late_receipt_names_gives_that_receipt(
     uncertain, service, journal, clock, monkeypatch
 ):

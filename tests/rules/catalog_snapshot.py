@@ -67,4 +67,3 @@ GOOD_FIELDS: dict[str, Any] = {
     "reference_audios": [{"url": AUDIO}],
     "audio_urls": [AUDIO],
 }
-
