@@ -190,7 +190,7 @@ async def all_in_turns(clock: Clock, steps: Iterator[object]) -> None:
 
 
 async def within(clock: Clock, seconds: float | None, work: Callable[[], Awaitable[T]]) -> T:
-    """Await ``work()``; after so many seconds, or if the caller is cancelled, cancel it, and await its end."""
+    """Await ``work()``; when ``seconds`` are over, or the caller is cancelled, cancel it, and await its end."""
     if seconds is None:
         return await work()
     if type(clock) is LoopClock:  # without a task for the work and one for the limit

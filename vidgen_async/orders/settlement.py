@@ -217,7 +217,7 @@ class Settlement:
                 await self._clock.sleep(backoff(failures, 1.0, longest=_LONGEST_PAUSE))
 
     async def _write_each(self, *, stop_after: float = math.inf) -> bool:
-        """Attempt once to write everything, until failures took so many seconds. Return whether there were none."""
+        """Attempt once to write everything, until failures took ``stop_after`` seconds; whether there were none."""
         writes: list[tuple[Callable[[], Awaitable[None]], Callable[[BaseException], None]]] = [
             (partial(self._write_late, key, evidence), partial(self._report_late, key[0], evidence))
             for key, evidence in self.unwritten.items()

@@ -76,14 +76,8 @@ def final_error(error: Exception, fault: PollFailure, task_id: str) -> Exception
     if isinstance(error, ServiceError):
         kind = {PollFailure.GONE: NotFoundError, PollFailure.UNAUTHORIZED: AuthenticationError}.get(fault)
         if kind is not None and not isinstance(error, kind):
-            converted = kind(
-                error.message,
-                status=error.status,
-                code=error.code,
-                body=error.body,
-                request_id=error.request_id,
-                retry_after=error.retry_after,
-            )
+            facts = {name: value for name, value in vars(error).items() if name != "__notes__"}
+            converted = kind(error.summary, **facts)
             converted.__cause__ = error
             error = converted
     if fault is PollFailure.FOREIGN:
