@@ -73,8 +73,9 @@ async def test_simultaneous_polls_are_limited_and_a_longer_interval_is_logged_on
     gaps = [b - a for n in range(60) for a, b in pairwise(service.times(f"t{n}")[2:])]
     assert min(gaps) == pytest.approx(120.0, abs=3.0)
     assert max(gaps) == pytest.approx(120.0, abs=3.0)
-    messages = [record.getMessage() for record in caplog.records]
-    assert len([message for message in messages if "late" in message]) == 1
+    (late,) = [record for record in caplog.records if record.event_name == "watcher.late"]
+    assert (late.levelname, late.count, late.interval, late.concurrency) == ("WARNING", 60, 60.0, 4)
+    assert late.seconds == pytest.approx(60.0 + late.late)
 
     recovered_at = clock.now()
     service.latency = 0.0
@@ -82,9 +83,9 @@ async def test_simultaneous_polls_are_limited_and_a_longer_interval_is_logged_on
 
     assert busiest_second(moment for moment, _ in service.polls if moment > recovered_at) <= 2 * LEAST_RATE
     assert watcher.stats.interval_now == pytest.approx(60.0, abs=0.2)
-    messages = [record.getMessage() for record in caplog.records]
-    assert len([message for message in messages if "late" in message]) == 1
-    assert len([message for message in messages if "on time again" in message]) == 1
+    assert [record for record in caplog.records if record.event_name == "watcher.late"] == [late]
+    (on_time,) = [record for record in caplog.records if record.event_name == "watcher.on_time"]
+    assert (on_time.levelname, on_time.interval) == ("INFO", 60.0)
 
 
 async def test_polls_that_hang_do_not_delay_others_below_the_limit(make_watcher, service):
