@@ -1,5 +1,7 @@
 """An attempt that the journal did not confirm was not sent: the process that knows this settles it, by its mark."""
 
+import asyncio
+
 import pytest
 
 from vidgen_async.errors import ConnectionLostError, JournalError, UncertainCreateError
@@ -164,3 +166,13 @@ async def test_an_unproven_send_whose_attempt_was_not_confirmed_is_never_settled
     with pytest.raises(UncertainCreateError):
         await make_orders(on=journal).create(VIDEO, order_id="o")
     assert len(service.posts) == 1
+
+
+async def test_the_list_of_orders_has_what_is_known(make_orders):
+    journal = Unconfirmed("at once")
+    orders = make_orders(on=journal)
+    await fail(orders)
+
+    assert [order.state for order in await orders.list("queued")] == [OrderState.QUEUED]
+    assert await orders.list("sending") == []
+    await asyncio.gather(orders.create(VIDEO, order_id="o"))
