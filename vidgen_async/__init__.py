@@ -33,16 +33,16 @@ if _typing.TYPE_CHECKING:
         WaitTimeoutError,
     )
     from vidgen_async.service.catalog import RequestCheck
-    from vidgen_async.types.budgets import Budget
-    from vidgen_async.types.http import Timeouts
-    from vidgen_async.types.limits import Pacing
-    from vidgen_async.types.orders import Order
-    from vidgen_async.types.resources import (
+    from vidgen_async.types import (
         Account,
+        Budget,
         Catalog,
         CatalogModel,
+        Order,
+        Pacing,
         Receipt,
         ReferenceAsset,
+        Timeouts,
         VideoFields,
         VideoRequest,
         VideoTask,
@@ -92,24 +92,8 @@ __all__ = [
     "WaitTimeoutError",
 ]
 
-#: The modules of the names above; the errors are all in one.
-_HOMES = {
-    "Account": "types.resources",
-    "Budget": "types.budgets",
-    "Catalog": "types.resources",
-    "CatalogModel": "types.resources",
-    "Client": "client",
-    "Order": "types.orders",
-    "Outcome": "watcher",
-    "Pacing": "types.limits",
-    "Receipt": "types.resources",
-    "ReferenceAsset": "types.resources",
-    "RequestCheck": "service.catalog",
-    "Timeouts": "types.http",
-    "VideoFields": "types.resources",
-    "VideoRequest": "types.resources",
-    "VideoTask": "types.resources",
-}
+#: The modules of the names above that are neither errors nor in ``types``.
+_HOMES = {"Client": "client", "Outcome": "watcher", "RequestCheck": "service.catalog"}
 
 #: The public modules. All others are private.
 _MODULES = (
@@ -124,7 +108,8 @@ if not _typing.TYPE_CHECKING:  # otherwise type checkers would accept every attr
         import sys  # noqa: PLC0415
 
         if name in __all__:
-            found = getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
+            home = _HOMES.get(name) or ("errors" if name.endswith("Error") else "types")
+            found = getattr(importlib.import_module(f"{__name__}.{home}"), name)
         elif importlib.util.find_spec(f"{__name__}.{name}"):
             found = importlib.import_module(f"{__name__}.{name}")
         else:

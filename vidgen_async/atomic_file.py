@@ -21,15 +21,8 @@ class AtomicFile:
     """``with AtomicFile(target) as new``: a new file in the target's directory; leaving the block removes it unless
     :meth:`commit` has moved it to the target.
 
-    The file is locked, so that the next one for the same target can remove what a killed process left. Without such
-    locks (Windows, some network file systems) it stays, and the next one gets another name.
-
-    Args:
-        target: The file to replace. A symbolic link is replaced itself, not what it points to.
-        mode: The permissions of the new file, before the umask.
-        keep_mode: Take the permissions of the target instead, if it exists.
-        name: What the name of the new file is made of, instead of the target's: of targets with other names each time.
-        is_durable: :meth:`commit` returns when the content and the new name survive a loss of power.
+    The file is locked, so that the next one for the same target, or ``name``, can remove what a killed process left.
+    Without such locks (Windows, some network file systems) it stays, and the next one gets another name.
     """
 
     def __init__(
@@ -69,14 +62,7 @@ class AtomicFile:
         self.length = 0
 
     def commit(self, *, overwrite: bool = True) -> None:
-        """Move the file to the target.
-
-        Args:
-            overwrite: Replace a target that exists. Otherwise FileExistsError is raised.
-
-        Raises:
-            OSError: The target is unchanged.
-        """
+        """Move the file to the target. OSError, also FileExistsError without ``overwrite``: the target is unchanged."""
         if self._final_mode is not None:
             self.path.chmod(self._final_mode)
         if self._is_durable:
@@ -166,11 +152,7 @@ def _remove_abandoned(path: Path) -> bool:
 
 
 def _move_to_new(path: Path, target: Path) -> None:
-    """Move a file to a target that does not exist.
-
-    Raises:
-        FileExistsError: The target exists, also if it was created just now.
-    """
+    """Move a file to a target that does not exist; FileExistsError if it does, also if it was created just now."""
     try:
         target.hardlink_to(path)  # unlike a rename it never replaces a file
     except FileExistsError:

@@ -115,8 +115,7 @@ class ClientThread:
         self.close()
 
     def _check(self) -> None:
-        """Raise ClientStateError where waiting would not end: a forked child may have a copy of the lock that is never
-        released, so the process is stored before it is used."""
+        """Raise ClientStateError where waiting would not end: in a forked child, whose lock is never released."""
         self._process = self._process or os.getpid()
         if self._process != os.getpid():
             message = "this ClientThread was called before this process was forked; call it after the fork only"

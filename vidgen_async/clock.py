@@ -145,9 +145,7 @@ def hold_of(clock: Clock) -> Callable[[], AbstractContextManager[None]]:
 
 
 async def run_in_thread(call: Callable[..., T], *arguments: Any, executor: Executor | None = None) -> T:
-    """Run ``call(*arguments)`` in a thread of the executor, by default the event loop's. If it is cancelled,
-    CancelledError is raised only after the thread has ended, so that no file is closed while a thread still writes to
-    it."""
+    """Run it in a thread; a cancellation is raised only when the thread has ended, which may be writing to a file."""
     work = asyncio.get_running_loop().run_in_executor(executor, partial(_run, call, *arguments))
     try:
         await wait_for_end({work})
@@ -165,8 +163,7 @@ def _run(call: Callable[..., T], *arguments: Any) -> T:
 
 
 async def wait_for_end(work: "Collection[asyncio.Future[Any]]") -> None:
-    """Wait until all of it has ended. If the caller is cancelled, nothing of it is, and CancelledError is raised only
-    then."""
+    """Wait until all of it has ended, and only then raise the cancellation of the caller; nothing is cancelled."""
     cancelled: asyncio.CancelledError | None = None
     while not all(each.done() for each in work):
         try:
@@ -178,10 +175,7 @@ async def wait_for_end(work: "Collection[asyncio.Future[Any]]") -> None:
 
 
 async def in_turns(clock: Clock, steps: Iterable[object]) -> None:
-    """Iterate over ``steps``, each of which is short; the other tasks of the event loop run between two of them.
-
-    If the caller is cancelled, the remaining steps are not carried out.
-    """
+    """Iterate over ``steps``, with a turn of the event loop after each. A cancellation ends that."""
     for _ in steps:
         await clock.sleep(0)
 
@@ -196,16 +190,7 @@ async def all_in_turns(clock: Clock, steps: Iterator[object]) -> None:
 
 
 async def within(clock: Clock, seconds: float | None, work: Callable[[], Awaitable[T]]) -> T:
-    """Await ``work()`` with a time limit. If the caller is cancelled, the work is cancelled and its end awaited.
-
-    Args:
-        clock: The clock that measures the limit.
-        seconds: The limit; None is no limit.
-        work: Called without arguments.
-
-    Raises:
-        TimeoutError: The work took longer, and was cancelled.
-    """
+    """Await ``work()``; when ``seconds`` are over, or the caller is cancelled, cancel it, and await its end."""
     if seconds is None:
         return await work()
     if type(clock) is LoopClock:  # without a task for the work and one for the limit
@@ -232,14 +217,9 @@ async def within(clock: Clock, seconds: float | None, work: Callable[[], Awaitab
 
 
 def backoff(failures: int, jitter: float, *, first: float = 0.5, longest: float = 20.0) -> float:
-    """Return the seconds before the next attempt: they double with each failure, up to a maximum.
+    """Return the seconds before the next attempt: they double with each failure, from ``first`` to ``longest``.
 
-    Args:
-        failures: Number of attempts that have failed, at least 1.
-        jitter: A random number from 0 to 1. It spreads the delay over its upper half, so that many clients do not retry
-            at the same time.
-        first: Delay in seconds after the first failure.
-        longest: Maximum delay in seconds.
+    ``jitter``, a random number from 0 to 1, spreads them over their upper half: many clients must not retry at once.
     """
     delay = min(first * 2.0 ** min(failures - 1, 30), longest)
     return delay * (0.5 + 0.5 * jitter)

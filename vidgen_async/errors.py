@@ -28,10 +28,16 @@ class VidgenError(Exception):
     requires the same order id and the same journal; without an order id of the job's own, each run is a new order. The
     class alone decides."""
 
-    def __init__(self, message: str = "", *, advice: str = "") -> None:
-        super().__init__(f"{message} {advice}" if message and advice else message or advice)
-        #: What to do or call next; empty if there is no particular advice.
-        self.advice = advice
+    #: What to do or call next; empty if there is no particular advice.
+    advice: str = ""
+
+    def __init__(self, message: str = "", **facts: Any) -> None:
+        """Make the error; the ``facts`` are its attributes, by name."""
+        for name, value in facts.items():
+            if not hasattr(type(self), name):
+                raise TypeError(f"{type(self).__name__} has no attribute {name!r}")
+            setattr(self, name, tuple(value) if isinstance(value, list) else value)
+        super().__init__(f"{message} {self.advice}" if message and self.advice else message or self.advice)
 
     @property
     def message(self) -> str:
@@ -58,10 +64,11 @@ class ClientStateError(VidgenError):
 class InvalidRequestError(VidgenError, ValueError):
     """The request violates rules of the service; nothing was sent."""
 
+    #: All problems of the request, one line each; without a list of them, the message.
+    problems: tuple[str, ...] = ()
+
     def __init__(self, message: str = "", *, problems: Sequence[str] = ()) -> None:
-        super().__init__(message or "; ".join(problems))
-        #: All problems of the request, one line each; without a list of them, the message.
-        self.problems: tuple[str, ...] = tuple(problems) or tuple(filter(None, [message]))
+        super().__init__(message or "; ".join(problems), problems=tuple(problems or filter(None, [message])))
 
 
 # -- the network -----------------------------------------------------------------------------------------------------
@@ -72,21 +79,12 @@ class TransportError(VidgenError):
 
     may_retry = True
 
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        delivery: Delivery = Delivery.MAYBE_SENT,
-        phase: Phase = Phase.SEND,
-        op: str = "",
-    ) -> None:
-        super().__init__(message)
-        #: The evidence of whether the request reached the service.
-        self.delivery = delivery
-        #: The last phase of the send that was started.
-        self.phase = phase
-        #: The operation, ``videos.get`` for example.
-        self.op = op
+    #: The evidence of whether the request reached the service.
+    delivery: Delivery = Delivery.MAYBE_SENT
+    #: The last phase of the send that was started.
+    phase: Phase = Phase.SEND
+    #: The operation, ``videos.get`` for example.
+    op: str = ""
 
 
 class ConnectError(TransportError):
@@ -100,19 +98,9 @@ class ResponseTimeoutError(TransportError):
 class ConnectionLostError(TransportError):
     """The connection was closed or reset before a response was received."""
 
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        delivery: Delivery = Delivery.MAYBE_SENT,
-        phase: Phase = Phase.SEND,
-        op: str = "",
-        is_reused: bool = False,
-    ) -> None:
-        super().__init__(message, delivery=delivery, phase=phase, op=op)
-        #: Whether the connection had been kept alive after an earlier request, and no byte of a response was received.
-        #: Services close such connections at any time.
-        self.is_reused = is_reused
+    #: Whether the connection had been kept alive after an earlier request, and no byte of a response was received.
+    #: Services close such connections at any time.
+    is_reused: bool = False
 
 
 class ProtocolError(TransportError):
@@ -122,21 +110,12 @@ class ProtocolError(TransportError):
 class BodyError(TransportError):
     """The response body ended early."""
 
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        delivery: Delivery = Delivery.ANSWERED,
-        phase: Phase = Phase.BODY,
-        op: str = "",
-        received: int = 0,
-        status: int | None = None,
-    ) -> None:
-        super().__init__(message, delivery=delivery, phase=phase, op=op)
-        #: Number of bytes of the body that were received.
-        self.received = received
-        #: The status of the response, where the client has read it.
-        self.status = status
+    delivery = Delivery.ANSWERED
+    phase = Phase.BODY
+    #: Number of bytes of the body that were received.
+    received: int = 0
+    #: The status of the response, where the client has read it.
+    status: int | None = None
 
 
 class TransportClosedError(TransportError):
@@ -159,30 +138,18 @@ class ServiceError(VidgenError):
     The structure of error bodies is not documented: the code and the service's message are read from common structures.
     """
 
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        status: int = 0,
-        code: str | None = None,
-        body: bytes = b"",
-        request_id: str | None = None,
-        retry_after: float | None = None,
-        advice: str = "",
-    ) -> None:
-        super().__init__(message, advice=advice)
-        #: The HTTP status.
-        self.status = status
-        #: The error code, one plain word; None if none was found.
-        self.code = code
-        #: The response body, unchanged.
-        self.body = body
-        #: The service's own id of the request, if the response contains one.
-        self.request_id = request_id
-        #: The Retry-After of the response in seconds; None without one.
-        self.retry_after = retry_after
-        #: Of the 416 of a stream: its Content-Range, ``bytes */SIZE``, which a proxy sends too; None without one.
-        self.content_range: str | None = None
+    #: The HTTP status.
+    status: int = 0
+    #: The error code, one plain word; None if none was found.
+    code: str | None = None
+    #: The response body, unchanged.
+    body: bytes = b""
+    #: The service's own id of the request, if the response contains one.
+    request_id: str | None = None
+    #: The Retry-After of the response in seconds; None without one.
+    retry_after: float | None = None
+    #: Of the 416 of a stream: its Content-Range, ``bytes */SIZE``, which a proxy sends too; None without one.
+    content_range: str | None = None
 
 
 class BadRequestError(ServiceError):
@@ -208,10 +175,8 @@ class UnsupportedReferenceURLError(BadRequestError):
 class AuthenticationError(ServiceError):
     """401: not authorized; ``source`` names what was refused."""
 
-    def __init__(self, message: str = "", *, source: AuthenticationSource = "service key", **facts: Any) -> None:
-        super().__init__(message, **facts)
-        #: What was refused, by the failing host (5.7): ``"service key"``, ``"signed link"`` or ``"upstream"``.
-        self.source: AuthenticationSource = source
+    #: What was refused, by the failing host (5.7): ``"service key"``, ``"signed link"`` or ``"upstream"``.
+    source: AuthenticationSource = "service key"
 
 
 class InsufficientCreditsError(ServiceError):
@@ -260,20 +225,10 @@ class CreateError(VidgenError):
 
     may_retry = False
 
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        order_id: str = "",
-        idempotency_key: str = "",
-        attempts: Sequence[Any] = (),
-        **facts: Any,
-    ) -> None:
-        super().__init__(message, **facts)
-        self.order_id = order_id
-        self.idempotency_key = idempotency_key
-        #: The recorded attempts (:class:`vidgen_async.types.orders.Attempt`), one for each permission to send.
-        self.attempts: tuple[Any, ...] = tuple(attempts)
+    order_id: str = ""
+    idempotency_key: str = ""
+    #: The recorded attempts (:class:`vidgen_async.types.orders.Attempt`), one for each permission to send.
+    attempts: tuple[Any, ...] = ()
 
 
 class NotSentError(CreateError):
@@ -288,32 +243,22 @@ class BudgetExceededError(NotSentError):
 
     may_retry = False
 
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        spent: int = 0,
-        reserved: int = 0,
-        unknown: int = 0,
-        asked: int | None = None,
-        limit: int = 0,
-        room_at: datetime | None = None,
-        **facts: Any,
-    ) -> None:
+    #: The points of the window that the service has stated.
+    spent: int = 0
+    #: The points that were estimated, of creates whose points the service has not stated.
+    reserved: int = 0
+    #: The number of creates whose points are unknown.
+    unknown: int = 0
+    #: The points that the create may cost; None if that is unknown.
+    asked: int | None = None
+    #: The points of the budget that does not allow it: the client's, or that of a view.
+    limit: int = 0
+    #: When there is room, if nothing else is ordered; None if there never is by itself.
+    room_at: datetime | None = None
+
+    def __init__(self, message: str = "", **facts: Any) -> None:
         super().__init__(message, **facts)
-        #: The points of the window that the service has stated.
-        self.spent = spent
-        #: The points that were estimated, of creates whose points the service has not stated.
-        self.reserved = reserved
-        #: The number of creates whose points are unknown.
-        self.unknown = unknown
-        #: The points that the create may cost; None if that is unknown.
-        self.asked = asked
-        #: The points of the budget that does not allow it: the client's, or that of a view.
-        self.limit = limit
-        #: When there is room, if nothing else is ordered; None if there never is by itself.
-        self.room_at = room_at
-        self.may_retry = room_at is not None  # type: ignore[misc]
+        self.may_retry = self.room_at is not None  # type: ignore[misc]
 
 
 class StillSendingError(CreateError):
@@ -322,10 +267,8 @@ class StillSendingError(CreateError):
 
     may_retry = True
 
-    def __init__(self, message: str = "", *, deadline_at: datetime | None = None, **facts: Any) -> None:
-        super().__init__(message, **facts)
-        #: When the order is uncertain at the latest; None if no byte of it was sent yet.
-        self.deadline_at = deadline_at
+    #: When the order is uncertain at the latest; None if no byte of it was sent yet.
+    deadline_at: datetime | None = None
 
 
 class RejectedError(CreateError):
@@ -346,9 +289,7 @@ class ReceiptNotStoredError(CreateError):
     """The service accepted the order as ``task_id``, but the journal could not be written: store the task id yourself.
     It is no :class:`JournalError`, which means that nothing was sent."""
 
-    def __init__(self, message: str = "", *, task_id: str = "", **facts: Any) -> None:
-        super().__init__(message, **facts)
-        self.task_id = task_id
+    task_id: str = ""
 
 
 class RejectedBadRequestError(RejectedError, BadRequestError):
@@ -403,30 +344,22 @@ class JournalError(VidgenError):
 
     may_retry = True
 
-    def __init__(
-        self, message: str = "", *, advice: str = "", may_be_temporary: bool = False, may_be_committed: bool = False
-    ) -> None:
-        super().__init__(message, advice=advice)
-        #: Whether a later attempt may succeed, such as after a full disk or while another program was writing. False:
-        #: the file is damaged or is no journal, this user may not use it, the database is not set up for one, or its
-        #: connection string is wrong.
-        self.may_be_temporary = may_be_temporary
-        #: Whether the operation of the journal may have been carried out all the same, because its commit was sent: the
-        #: connection was lost before the response, or the wait for a standby was cancelled.
-        self.may_be_committed = may_be_committed
+    #: Whether a later attempt may succeed, such as after a full disk or while another program was writing. False: the
+    #: file is damaged or is no journal, this user may not use it, the database is not set up for one, or its connection
+    #: string is wrong.
+    may_be_temporary: bool = False
+    #: Whether the operation of the journal may have been carried out all the same, because its commit was sent: the
+    #: connection was lost before the response, or the wait for a standby was cancelled.
+    may_be_committed: bool = False
 
 
 class OrderStateError(VidgenError):
     """The order is not in a state that permits the operation; the message names its state. Or the journal does not have
     the order."""
 
-    def __init__(
-        self, message: str = "", *, order_id: str = "", state: OrderState | None = None, advice: str = ""
-    ) -> None:
-        super().__init__(message, advice=advice)
-        self.order_id = order_id
-        #: The state of the order; None if the journal has no such order.
-        self.state: OrderState | None = state
+    order_id: str = ""
+    #: The state of the order; None if the journal has no such order.
+    state: OrderState | None = None
 
 
 # -- tasks and videos ------------------------------------------------------------------------------------------------
@@ -435,9 +368,7 @@ class OrderStateError(VidgenError):
 class TaskFailedError(VidgenError):
     """The task failed. Only the service's credit ledger shows whether it was refunded (section 7, rule 2)."""
 
-    def __init__(self, message: str = "", *, task: VideoTask | None = None, advice: str = "") -> None:
-        super().__init__(message, advice=advice)
-        self.task = task
+    task: VideoTask | None = None
 
 
 class WaitTimeoutError(VidgenError, TimeoutError):
@@ -445,21 +376,11 @@ class WaitTimeoutError(VidgenError, TimeoutError):
 
     may_retry = True
 
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        task_id: str = "",
-        task: VideoTask | None = None,
-        state: TaskStatus | None = None,
-        advice: str = "",
-    ) -> None:
-        super().__init__(message, advice=advice)
-        self.task_id = task_id
-        #: The task as last received, if it is still available.
-        self.task = task
-        #: The last state, which may be one that section 3 does not name; None if no poll returned one.
-        self.state: TaskStatus | None = state
+    task_id: str = ""
+    #: The task as last received, if it is still available.
+    task: VideoTask | None = None
+    #: The last state, which may be one that section 3 does not name; None if no poll returned one.
+    state: TaskStatus | None = None
 
 
 class DownloadError(VidgenError):
@@ -467,11 +388,9 @@ class DownloadError(VidgenError):
 
     may_retry = True
 
-    def __init__(self, message: str = "", *, task_id: str = "", received: int = 0, advice: str = "") -> None:
-        super().__init__(message, advice=advice)
-        self.task_id = task_id
-        #: Number of bytes of the video that were received.
-        self.received = received
+    task_id: str = ""
+    #: Number of bytes of the video that were received.
+    received: int = 0
 
 
 class NotVideoError(DownloadError):
@@ -496,20 +415,10 @@ class TargetExistsError(DownloadError):
 class LinkExpiredError(DownloadError):
     """The link to the video was refused, and so was a fresh one."""
 
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        task_id: str = "",
-        received: int = 0,
-        status: int | None = None,
-        source: AuthenticationSource | None = None,
-    ) -> None:
-        super().__init__(message, task_id=task_id, received=received)
-        #: The status of the last refusal.
-        self.status = status
-        #: Who refused, as in :class:`AuthenticationError`: "signed link" or "upstream".
-        self.source: AuthenticationSource | None = source
+    #: The status of the last refusal.
+    status: int | None = None
+    #: Who refused, as in :class:`AuthenticationError`: "signed link" or "upstream".
+    source: AuthenticationSource | None = None
 
 
 # -- cassettes -------------------------------------------------------------------------------------------------------
@@ -523,19 +432,15 @@ class CassetteError(VidgenError):
 class CassetteNotFoundError(CassetteError):
     """There is no cassette at ``path``, and the mode does not permit recording one."""
 
-    def __init__(self, message: str = "", *, path: str = "", advice: str = "") -> None:
-        super().__init__(message, advice=advice)
-        self.path = path
+    path: str = ""
 
 
 class CassetteInvalidError(CassetteError):
     """The file is not a cassette, or is damaged."""
 
-    def __init__(self, message: str = "", *, path: str = "", pointer: str = "") -> None:
-        super().__init__(message)
-        self.path = path
-        #: JSON pointer (RFC 6901) to the invalid value.
-        self.pointer = pointer
+    path: str = ""
+    #: JSON pointer (RFC 6901) to the invalid value.
+    pointer: str = ""
 
 
 class CassetteVersionError(CassetteInvalidError):
@@ -549,42 +454,34 @@ class CassetteBusyError(CassetteError):
 class CassetteMissError(CassetteError):
     """The request is not on the cassette."""
 
-    def __init__(self, message: str = "", *, nearest: Sequence[str] = (), advice: str = "") -> None:
-        super().__init__(message, advice=advice)
-        #: How the most similar interactions differ from the request, a line for each.
-        self.nearest: tuple[str, ...] = tuple(nearest)
+    #: How the most similar interactions differ from the request, a line for each.
+    nearest: tuple[str, ...] = ()
 
 
 class CassetteExhaustedError(CassetteError):
     """The request is on the cassette, but was sent more often than it was recorded."""
 
-    def __init__(self, message: str = "", *, lane: str = "", played: int = 0, advice: str = "") -> None:
-        super().__init__(message, advice=advice)
-        #: The request, as its interactions are matched: method and URL.
-        self.lane = lane
-        #: How many times it was replayed.
-        self.played = played
+    #: The request, as its interactions are matched: method and URL.
+    lane: str = ""
+    #: How many times it was replayed.
+    played: int = 0
 
 
 class CassetteUnusedError(CassetteError):
     """Some interactions were not replayed."""
 
-    def __init__(self, message: str = "", *, unused: Sequence[str] = (), advice: str = "") -> None:
-        super().__init__(message, advice=advice)
-        #: The interactions that were not replayed, a line for each.
-        self.unused: tuple[str, ...] = tuple(unused)
+    #: The interactions that were not replayed, a line for each.
+    unused: tuple[str, ...] = ()
 
 
 class CassetteSecretError(CassetteError):
     """A value that looks like a secret was found before a cassette was published; nothing was published. The value is
     not shown."""
 
-    def __init__(self, message: str = "", *, where: str = "", kind: str = "", advice: str = "") -> None:
-        super().__init__(message, advice=advice)
-        #: JSON pointer (RFC 6901) to the value.
-        self.where = where
-        #: What the value looks like.
-        self.kind = kind
+    #: JSON pointer (RFC 6901) to the value.
+    where: str = ""
+    #: What the value looks like.
+    kind: str = ""
 
 
 # -- for job queues ----------------------------------------------------------------------------------------------------

@@ -173,11 +173,7 @@ class Event(StrEnum):
         exc_info: BaseException | None = None,
         **fields: object,
     ) -> None:
-        """Notify the listeners; log the message, with ``details`` at its end (formatted likewise), and the fields.
-
-        These are set on the finished record: as ``extra`` they would raise KeyError, and lose the record, if the record
-        factory has set an attribute of the same name.
-        """
+        """Notify the listeners; log the message, with ``details`` at its end (formatted likewise), and the fields."""
         for listener in listeners:
             with UserCode(is_awaited=False):
                 listener(self, fields)
@@ -193,6 +189,7 @@ class Event(StrEnum):
                 record = logger.makeRecord(*facts)
             if factory.error is not None:  # it may need a context that the SDK's own workers do not have
                 record = logging.LogRecord(*facts)
+            # As ``extra`` they would raise KeyError, if the record factory has set an attribute of the same name.
             vars(record).update(fields, event_name=str(self))
             logger.handle(record)
 
@@ -231,12 +228,7 @@ def contain_hook(logger: logging.Logger, hook: str, /, **fields: Any) -> Iterato
 
 
 def contained(on_progress: Callable[P, object] | None) -> Callable[P, None]:
-    """Return a function that calls ``on_progress``, if there is one. An exception that it raises is logged, and it is
-    not called again: it must not interrupt a paid create, and may be called very often.
-
-    Raises:
-        TypeError: It is async.
-    """
+    """Return a function that calls ``on_progress``, if there is one, until it raises, which is logged."""
     refuse_async(on_progress)
     hook = on_progress
 
@@ -277,8 +269,7 @@ class EnvironmentHandler(logging.StreamHandler[TextIO]):
 
 
 def follow_environment() -> None:
-    """Set the level of the SDK's loggers to that of VIDGEN_LOG, and show their records, if it is set. A value that is
-    no level is warned about."""
+    """Set the level of the SDK's loggers to that of VIDGEN_LOG, and show their records, if it is set."""
     value = os.environ.get("VIDGEN_LOG", "").strip()
     if not value:
         return

@@ -24,13 +24,7 @@ def current_task() -> "asyncio.Task[Any] | None":
 
 
 def must_propagate(error: BaseException, caller: "asyncio.Task[Any] | None") -> bool:
-    """Return whether an exception of user code must propagate through the SDK's code that called it.
-
-    Args:
-        error: What was raised.
-        caller: The task that entered the block of user code; None if nothing is awaited in the block, so that nothing
-            can be cancelled in it.
-    """
+    """Return whether an exception of user code must propagate; ``caller``: the task of the block, if that awaits."""
     if isinstance(error, asyncio.CancelledError):
         return caller is not None and caller.cancelling() > 0
     if isinstance(error, GeneratorExit):
@@ -40,12 +34,7 @@ def must_propagate(error: BaseException, caller: "asyncio.Task[Any] | None") -> 
 
 
 class UserCode:
-    """A block that calls user code. ``error`` is what it raised, unless that must propagate.
-
-    Args:
-        is_awaited: Whether the block awaits anything.
-        passes: Exceptions that propagate too, as the block may raise them.
-    """
+    """A block that calls user code. ``error`` is what it raised, unless that must propagate, or is in ``passes``."""
 
     __slots__ = ("_caller", "_passes", "error")
 

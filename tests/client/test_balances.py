@@ -112,16 +112,6 @@ async def test_one_read_serves_many_uncertain_creates(client, service):
     assert 1 <= ops(service).count("account.get") < 20
 
 
-async def test_a_receipt_that_comes_late_is_not_undone_by_it(client, service):
-    service.faults.add("account.get", Fault.stall(0.05))
-    await lose(client, service)
-    receipt = await client.orders.adopt("order-1", service.creates[0].task_id)
-    await client.orders.aclose()
-
-    order = await client.orders.get("order-1")
-    assert (order.state, order.receipt.task_id) == (OrderState.ACCEPTED, receipt.task_id)
-
-
 async def test_a_cassette_holds_nothing_that_the_caller_did_not_ask_for(service, tmp_path):
     path = tmp_path / "lost.json"
     async with Client(

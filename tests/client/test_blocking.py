@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.stopped_sandbox import LIMIT, Service, stopped_sandbox
-from vidgen_async import Client, ConfigurationError, JournalError, Receipt, TaskFailedError
+from vidgen_async import Client, ConfigurationError, JournalError, Receipt
 from vidgen_async.blocking import ClientThread
 from vidgen_async.errors import ClientStateError
 from vidgen_async.sandbox import Fault, Sandbox
@@ -107,14 +107,6 @@ async def test_a_deadline_cancels_a_wait(thread: ClientThread, stopped: Service)
         await asyncio.to_thread(thread.call, wait, timeout=0.3)
     assert await asyncio.to_thread(ended.wait, LIMIT)
     assert (await asyncio.to_thread(thread.call, create)).task_id == stopped.creates[0].task_id
-
-
-async def test_errors_of_a_call_are_those_of_the_client(thread: ClientThread, stopped: Service):
-    stopped.sandbox.fail_next_task("too blue")
-    receipt = await asyncio.to_thread(thread.call, create)
-    stopped.sandbox.clock.advance(10)
-    with pytest.raises(TaskFailedError, match="too blue"):
-        await asyncio.to_thread(thread.call, lambda client: client.videos.wait(receipt))
 
 
 @pytest.mark.parametrize("error", [TimeoutError("its own"), SystemExit(3), KeyboardInterrupt(), ValueError("wrong")])
@@ -382,28 +374,6 @@ async def test_a_process_that_ends_waits_for_its_create(end: str, service: Sandb
     assert order is not None
     assert order.receipt is not None
     assert order.receipt.task_id == made.task_id
-
-
-@pytest.mark.slow
-@needs_threads_at_exit
-@needs_fork
-async def test_processes_of_a_prefork_server_share_the_journal(service: Sandbox, tmp_path: Path):
-    program = """
-    def work():
-        thread.call(create)
-        thread.call(lambda client: create(client, f"order-of-{os.getpid()}"))
-
-    children = []
-    for _ in range(3):
-        child = os.fork()
-        if child == 0:
-            work()
-            sys.exit()
-        children.append(child)
-    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0]
-    """
-    await run(BEGIN + program, service, tmp_path)
-    assert len(service.creates) == 4
 
 
 @pytest.mark.slow

@@ -179,17 +179,6 @@ async def test_an_error_says_whether_the_request_was_sent_with_a_key_that_was_re
     assert received(service, "account.get") == [OLD]
 
 
-async def test_a_create_without_a_key_is_proven_not_sent():
-    requests = []
-    transport = FakeTransport(requests.append)
-    keys = Keys(LookupError("the vault is closed"))
-    options = {"base_url": "https://h/openapi/v1", "transport": transport, "clock": VirtualClock()}
-    async with Client(keys, **options) as client:
-        with pytest.raises(NotSentError):
-            await client.videos.create(**FIELDS, validate=False)
-    assert requests == []
-
-
 @pytest.mark.parametrize("wrong", ["", "two words", None, 7, "your-api-key"])
 async def test_what_the_function_returns_is_checked_and_not_shown(wrong, service):
     async with client_with(service, Keys(wrong)) as client:

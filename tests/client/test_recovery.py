@@ -80,16 +80,6 @@ async def test_a_task_that_failed_is_not_watched_again(restarted, service):
         assert (result.status, result.failure_reason) == ("failed", "out of paper")
 
 
-async def test_a_job_that_comes_again_finds_its_end_by_its_order_id_also_when_that_counts_as_seen(restarted, service):
-    ends = []
-    for _ in range(2):
-        async with restarted() as client:
-            receipt = await client.videos.create(**FIELDS, order_id="job-1")
-            ends.append((await client.videos.wait(receipt)).id)
-    assert ends[0] == ends[1]
-    assert len(service.creates) == 1
-
-
 async def test_an_end_that_was_waited_for_counts_as_seen_once_it_was_handled(restarted, service, tmp_path):
     async with restarted() as client:
         receipt = await client.videos.create(**FIELDS, order_id="o")
@@ -194,9 +184,3 @@ async def test_a_replay_writes_into_no_journal_that_lasts(monkeypatch, tmp_path)
             receipt = await client.videos.create(**FIELDS, order_id="order-1187", validate=False)
             assert receipt.task_id == "task-1"
     assert not (tmp_path / "orders.db").exists()
-
-
-@pytest.mark.parametrize("lifetime", [-1, float("nan")])
-def test_a_lifetime_of_keys_that_is_no_time_is_refused(lifetime):
-    with pytest.raises(ConfigurationError, match="key_lifetime must be a number of seconds"):
-        Client("key", base_url="https://h/openapi/v1", key_lifetime=lifetime)

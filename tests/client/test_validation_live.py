@@ -22,30 +22,6 @@ def catalogs(service) -> int:
     return sum(request.op == "models.list" for request in service.requests)
 
 
-async def test_all_problems_come_at_once_and_nothing_is_sent(client, service):
-    with pytest.raises(InvalidRequestError) as caught:
-        await client.videos.create(
-            model="vendorh3",
-            prompt="",
-            duration=30,
-            ratio="2:1",
-            resolution="2K",
-            video_urls=["https://example.com/a.mp4"],
-            order_id="o",
-        )
-
-    assert [problem.partition(":")[0] for problem in caught.value.problems] == [
-        "prompt",
-        "ratio",
-        "video_urls[0]",
-        "duration",
-        "resolution",
-        "image_ids",
-    ]
-    assert service.creates == []
-    assert await client.orders.find("o") is None
-
-
 async def test_a_model_that_is_not_usable_is_refused_before_anything_is_sent(client, service):
     with pytest.raises(InvalidRequestError, match=r"'gen-2\.5' is in maintenance; available models: .*gen-2\.0"):
         await client.videos.create(**GOOD | {"model": "gen-2.5", "duration": 10})
@@ -176,20 +152,6 @@ async def test_generate_validates_and_can_be_told_not_to(client, service):
     assert service.creates == []
     with pytest.raises(RejectedError):
         await client.videos.generate(**GOOD | {"duration": 7}, validate=False)
-
-
-async def test_an_order_that_was_taken_gives_its_receipt_although_its_model_is_gone(client, service):
-    receipt = await client.videos.create(**GOOD, order_id="o")
-    service.change_model("gen-2.0", enabled=False)
-
-    assert await client.videos.create(**GOOD, order_id="o") == receipt
-    assert len(service.creates) == 1
-
-
-async def test_unserialisable_fields_are_named(client, service, tmp_path):
-    with pytest.raises(InvalidRequestError, match=r"image_urls: cannot be written as JSON"):
-        await client.videos.create(**GOOD, image_urls=[tmp_path])
-    assert service.creates == []
 
 
 class TestCheck:

@@ -9,7 +9,7 @@ import pytest
 
 from vidgen_async import Client, ConfigurationError, NotFoundError, OrderConflictError, Pacing, Timeouts
 from vidgen_async.clock import VirtualClock
-from vidgen_async.errors import ClientStateError, ResponseTimeoutError, ServiceUnavailableError, UncertainCreateError
+from vidgen_async.errors import ClientStateError, ResponseTimeoutError, ServiceUnavailableError
 from vidgen_async.journal import MemoryJournal
 from vidgen_async.sandbox import Fault
 from vidgen_async.transports import BufferedResponse, FakeTransport
@@ -71,26 +71,6 @@ async def test_orders_belong_to_the_account_of_the_view(client, anna, bert):
     await second.videos.create(**{**FIELDS, "prompt": "a glass boat"}, order_id="order-1")
     with pytest.raises(OrderConflictError):
         await first.videos.create(**{**FIELDS, "prompt": "a glass boat"}, order_id="order-1")
-
-
-async def test_two_views_of_one_account_join_the_same_create(client, service, anna):
-    views = [client.with_options(api_key=anna.api_key, account="anna") for _ in range(5)]
-
-    receipts = await asyncio.gather(*(view.videos.create(**FIELDS, order_id="order-1") for view in views))
-
-    assert len({receipt.task_id for receipt in receipts}) == 1
-    assert len(service.creates) == 1
-
-
-@pytest.mark.slow
-async def test_an_uncertain_order_of_a_view_that_is_gone_is_not_sent_again(client, service, anna):
-    service.faults.add("videos.create", Fault.reset_after_body())
-    with pytest.raises(UncertainCreateError):
-        await client.with_options(api_key=anna.api_key, account="anna").videos.create(**FIELDS, order_id="order-1")
-    gc.collect()
-    with pytest.raises(UncertainCreateError):
-        await client.with_options(api_key=anna.api_key, account="anna").videos.create(**FIELDS, order_id="order-1")
-    assert len(service.creates) == 1
 
 
 async def test_after_a_restart_each_view_continues_with_the_tasks_of_its_account(service, anna, bert):

@@ -13,6 +13,7 @@ from vidgen_async.errors import NotFoundError
 from vidgen_async.journal import Journal, MemoryJournal
 from vidgen_async.orders import KEY_LIFETIME, Orders, Sender, Shared
 from vidgen_async.orders.balances import Balances
+from vidgen_async.orders.budgets import Budgets
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.transports import BufferedResponse, FakeTransport, Transport
 from vidgen_async.types.http import Request, Timeouts, make_headers
@@ -142,8 +143,9 @@ def make_orders(service, journal, clock):
         endpoints = Endpoints(shared.base_url, "key-never-shown", timeouts)
         balances = Balances(None, clock, shared.settlement)
         get_task = get_task or service.get_task
-        sender = Sender(shared, endpoints, balances, get_task)
-        return Orders(shared, sender, account="default", get_task=get_task, check=check)
+        budgets = Budgets((), shared.journal, shared.charges, None)
+        sender = Sender(shared, endpoints, balances, get_task, budgets)
+        return Orders(shared, sender, account="default", get_task=get_task, check=check, budgets=budgets)
 
     return make
 

@@ -11,7 +11,6 @@ import pytest
 from attrs import define
 
 from tests.orders.conftest import FakeService, accepted, refused
-from vidgen_async import Client
 from vidgen_async.errors import (
     CassetteError,
     ConnectError,
@@ -158,18 +157,6 @@ def test_what_a_connect_raises_without_proof_leaves_one_uncertain_attempt(run, s
     assert isinstance(end.create(), expected_of(name))
     assert isinstance(end.create(), UncertainCreateError)
     assert (end.posts, end.outcomes) == (int(is_sent), ["uncertain"])
-
-
-@pytest.mark.parametrize("name", ["a GeneratorExit", "a group", "a BaseException"])
-async def test_what_a_send_raises_is_in_a_durable_journal_too(service, tmp_path, name):
-    for _ in range(2):
-        transport = Plain(FakeTransport(service.transport._handler), ERRORS[name], is_sent=True)
-        options = {"base_url": "https://h/openapi/v1", "journal": f"sqlite:///{tmp_path}/orders.db"}
-        async with Client("key-never-shown", transport=transport, **options) as client:
-            with pytest.raises(UncertainCreateError):
-                await client.videos.create(VIDEO, order_id="o", validate=False)
-
-    assert len(service.posts) == 1
 
 
 def test_a_connect_that_sends_and_claims_a_refused_connection_is_believed(run, service):

@@ -55,16 +55,6 @@ async def test_all_clients_waiting_for_an_order_learn_that_it_is_uncertain(make_
     assert len(service.posts) == 1
 
 
-async def test_closing_waits_for_orders_under_way(make_orders, service, clock):
-    service.answers(accepted, after=4)
-    orders = make_orders()
-    caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
-    await passes(1)
-    await orders.aclose(grace=5)
-    assert (await caller).task_id == "task-1"
-    assert asyncio.all_tasks() <= {asyncio.current_task(), clock._pump}
-
-
 async def test_a_closed_client_takes_no_orders(make_orders, service):
     orders = make_orders()
     lifetime = Lifetime()

@@ -10,10 +10,8 @@ from vidgen_async.errors import (
     BodyError,
     CassetteError,
     ConnectError,
-    InsufficientCreditsError,
     InvalidRequestError,
     NotSentError,
-    OrderConflictError,
     RejectedError,
     UncertainCreateError,
 )
@@ -21,7 +19,6 @@ from vidgen_async.transports import BufferedResponse, FakeTransport
 from vidgen_async.types.http import Delivery
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.orders import OrderState, idempotency_key
-from vidgen_async.types.resources import VideoRequest
 
 
 @pytest.mark.rule("4.4 unshown body", side="sdk")
@@ -86,16 +83,6 @@ async def test_a_2xx_that_breaks_off_is_uncertain_and_what_came_is_kept(orders, 
     assert caught.value.attempts[0].evidence.status == 202
 
 
-async def test_a_2xx_that_breaks_off_after_its_id_is_uncertain_too(orders, service):
-    async def cut():
-        yield b'{"id": "task-1"}'
-        raise BodyError("cut", received=16)
-
-    service.answers(lambda: BufferedResponse(202, cut()))
-    with pytest.raises(UncertainCreateError, match=r"the answer \(202\) was cut short: .*task-1"):
-        await orders.create(REQUEST, order_id="o")
-
-
 async def test_what_fails_to_connect_is_retried_a_few_times_under_one_key(make_orders, service):
     async def refuse(request):
         keys.append(request.headers["Idempotency-Key"])
@@ -125,21 +112,6 @@ async def test_no_secret_of_a_transport_is_in_the_error_of_a_create_that_was_not
     assert not [secret for secret in ("key-never-shown", key, "a paper boat") if secret in shown]
 
 
-async def test_a_proven_not_sent_order_goes_out_when_it_is_called_again(make_orders, service):
-    async def sometimes(_):
-        if down:
-            raise ConnectError("connection refused", delivery=Delivery.NOT_SENT)
-
-    down = [True]
-    orders = make_orders(transport=FakeTransport(service.transport._handler, on_connect=sometimes))
-    with pytest.raises(NotSentError):
-        await orders.create(REQUEST, order_id="o")
-    down.clear()
-
-    assert (await orders.create(REQUEST, order_id="o")).task_id == "task-1"
-    assert len(service.posts) == 1
-
-
 async def test_a_cassette_error_is_never_turned_into_an_outcome(make_orders, service):
     async def miss(_):
         raise CassetteError("no such interaction")
@@ -165,40 +137,6 @@ async def test_the_attempt_is_on_record_as_sending_before_the_service_sees_a_byt
     assert seen == [OrderState.SENDING]
 
 
-async def test_a_rejected_order_goes_again_under_the_same_key_when_it_is_called_again(orders, service):
-    service.answers(lambda: refused(402), accepted)
-    with pytest.raises(InsufficientCreditsError):
-        await orders.create(REQUEST, order_id="o")
-
-    assert (await orders.create(REQUEST, order_id="o")).task_id == "task-1"
-    assert len({post.key for post in service.posts}) == 1
-    assert len({post.body for post in service.posts}) == 1
-
-
-async def test_the_same_order_again_gives_the_same_receipt_and_sends_nothing(orders, make_orders, service):
-    first = await orders.create(REQUEST, order_id="o")
-    assert await orders.create(REQUEST, order_id="o") == first
-    assert await make_orders().create(REQUEST, order_id="o") == first
-    assert len(service.posts) == 1
-
-
-async def test_another_request_under_the_same_order_id_is_a_conflict_and_sends_nothing(orders, service):
-    await orders.create(REQUEST, order_id="o")
-    with pytest.raises(OrderConflictError, match="new order id"):
-        await orders.create(VideoRequest(model="vendorh3", prompt="another"), order_id="o")
-    assert len(service.posts) == 1
-
-
-async def test_another_request_while_the_first_is_under_way_is_a_conflict_too(orders, service, clock):
-    service.answers(accepted, after=5)
-    async with asyncio.TaskGroup() as group:
-        first = group.create_task(orders.create(REQUEST, order_id="o"))
-        await asyncio.sleep(0)
-        with pytest.raises(OrderConflictError):
-            await orders.create(VideoRequest(model="vendorh3", prompt="another"), order_id="o")
-    assert first.result().task_id == "task-1"
-
-
 @pytest.mark.parametrize("order_id", ["", " ", " o", "o\n", "a\x00b", "x" * 201, 7])
 async def test_a_bad_order_id_is_refused_before_anything_is_sent(orders, service, order_id):
     with pytest.raises(InvalidRequestError, match="order_id"):
@@ -211,22 +149,6 @@ async def test_without_an_order_id_a_new_one_is_made_and_logged_before_anything_
     receipt = await orders.create(REQUEST)
     assert receipt.order_id in caplog.text
     assert (await orders.create(REQUEST)).order_id != receipt.order_id
-
-
-async def test_a_429_is_retried_after_retry_after_only_with_max_wait(make_orders, service, clock):
-    service.answers(lambda: refused(429, Retry_After="20"), lambda: refused(429, Retry_After="20"), accepted)
-    orders = make_orders(pacing=Pacing(max_wait=60))
-
-    assert (await orders.create(REQUEST, order_id="o")).task_id == "task-1"
-    assert [post.at for post in service.posts] == [0, pytest.approx(20.1), pytest.approx(40.2)]
-    assert len({post.key for post in service.posts}) == 1
-
-
-async def test_max_wait_limits_the_retries_of_a_429(make_orders, service):
-    service.answers(lambda: refused(429, Retry_After="40"))
-    with pytest.raises(RejectedError):
-        await make_orders(pacing=Pacing(max_wait=60)).create(REQUEST, order_id="o")
-    assert len(service.posts) == 2
 
 
 async def test_no_error_shows_the_key_or_the_prompt_that_the_service_echoes(orders, service):

@@ -1,7 +1,6 @@
 """A journal that fails: no POST without its word, and no receipt is lost for want of it."""
 
 import asyncio
-import pickle
 
 import pytest
 
@@ -50,18 +49,6 @@ class Failing(MemoryJournal):
         return await super().settle(ref, n, evidence)
 
 
-@pytest.mark.parametrize("operation", ["intend", "turn", "begin"])
-async def test_a_journal_that_fails_before_the_send_means_no_post_and_its_own_error(make_orders, service, operation):
-    orders = make_orders(on=Failing(**{operation: 1}))
-
-    with pytest.raises(JournalError, match="disk is full"):
-        await orders.create(REQUEST, order_id="o")
-    assert service.posts == []
-
-    assert (await orders.create(REQUEST, order_id="o")).task_id == "task-1"
-    assert len(service.posts) == 1
-
-
 @pytest.mark.parametrize("answer", ["order", "turn", None])
 async def test_an_answer_of_a_journal_that_is_no_attempt_permits_no_post(make_orders, service, answer):
     class Old(MemoryJournal):
@@ -75,13 +62,6 @@ async def test_an_answer_of_a_journal_that_is_no_attempt_permits_no_post(make_or
     assert service.posts == []
 
 
-async def test_a_receipt_is_written_again_until_the_journal_takes_it(make_orders, service):
-    orders = make_orders(on=Failing(settle=3))
-    assert (await orders.create(REQUEST, order_id="o")).task_id == "task-1"
-    assert (await orders.get("o")).state is OrderState.ACCEPTED
-    assert len(service.posts) == 1
-
-
 @pytest.mark.parametrize("time_limit", [30, 90])
 async def test_a_write_that_took_its_whole_time_limit_to_fail_is_repeated(make_orders, service, clock, time_limit):
     class Hanging(Failing):
@@ -92,19 +72,6 @@ async def test_a_write_that_took_its_whole_time_limit_to_fail_is_repeated(make_o
 
     orders = make_orders(on=Hanging(settle=1))
     assert (await orders.create(REQUEST, order_id="o")).task_id == "task-1"
-    assert len(service.posts) == 1
-
-
-async def test_a_receipt_that_cannot_be_written_is_in_the_exception_and_can_be_adopted(make_orders, service):
-    orders = make_orders(on=Failing(settle=7))
-
-    with pytest.raises(ReceiptNotStoredError, match="task-1") as caught:
-        await orders.create(REQUEST, order_id="o")
-    assert (caught.value.task_id, caught.value.order_id) == ("task-1", "o")
-    assert pickle.loads(pickle.dumps(caught.value)).task_id == "task-1"  # noqa: S301 - our own pickle
-
-    service.tasks.add("task-1")
-    assert (await make_orders(on=orders._journal).adopt("o", "task-1")).task_id == "task-1"
     assert len(service.posts) == 1
 
 
@@ -149,15 +116,6 @@ async def test_whatever_a_journal_of_ones_own_raises_a_receipt_in_hand_is_told_a
     assert "hunter2" not in str(caught.value)
     await clock.sleep(10)
     assert (await make_orders(on=journal).get("o")).receipt.task_id == "task-1"
-
-
-async def test_a_close_in_the_middle_of_writing_a_receipt_tells_it_and_not_that_nobody_knows(make_orders, clock):
-    orders = make_orders(on=Failing(settle=10**6))
-    caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
-    await clock.sleep(3)
-    await orders.aclose(grace=0.1)
-    with pytest.raises(ReceiptNotStoredError, match="task-1"):
-        await caller
 
 
 async def test_a_close_that_is_cancelled_leaves_nothing_running(make_orders, clock):
@@ -258,15 +216,6 @@ async def test_an_order_whose_receipt_is_not_on_record_yet_is_not_sent_again(mak
     with pytest.raises(OrderStateError, match="it is accepted"):
         await orders.resend("o", expect_attempt=1, reason="again")
     assert len(service.posts) == 1
-
-
-async def test_a_receipt_that_could_not_be_written_is_written_when_the_client_is_closed(make_orders, service):
-    journal = Failing(settle=7)
-    orders = make_orders(on=journal)
-    with pytest.raises(ReceiptNotStoredError):
-        await orders.create(REQUEST, order_id="o")
-    await orders.aclose()
-    assert (await make_orders(on=journal).get("o")).receipt.task_id == "task-1"
 
 
 async def test_a_receipt_that_is_given_up_is_in_the_log(make_orders, service, caplog):

@@ -57,16 +57,6 @@ async def test_a_call_with_other_images_waits_for_the_upload_and_is_a_conflict(o
     assert (images.uploads, others.uploads, len(service.posts)) == (1, 0, 1)
 
 
-async def test_the_order_that_another_client_stored_during_the_upload_is_joined(make_orders, service):
-    """Both have uploaded the same images, under different ids."""
-    here, there = Images(), Images(ids=("image-2",))
-    calls = [await uploading(make_orders(), images) for images in (here, there)]
-    for images, call in zip((here, there), calls, strict=True):
-        images.released.set()
-        assert (await call).task_id == "task-1"
-    assert [json.loads(post.body)["image_ids"] for post in service.posts] == [["image-1"]]
-
-
 async def test_concurrent_calls_have_the_same_outcome_also_if_it_is_a_refusal(orders, service):
     service.answers(lambda: refused(402), accepted)
     images, same = Images(), Images()

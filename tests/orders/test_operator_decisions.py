@@ -45,23 +45,6 @@ async def test_a_resend_sends_the_stored_bytes_under_the_stored_key_and_is_on_re
     assert (attempt.kind, attempt.by, attempt.reason) == ("resend", "ann", "the account shows no charge")
 
 
-async def test_of_several_people_who_resend_at_once_one_sends_and_all_get_the_receipt(uncertain, make_orders, service):
-    receipts = await asyncio.gather(*(make_orders().resend("o", expect_attempt=1, reason="again") for _ in range(5)))
-    assert len(service.posts) == 2
-    assert {receipt.task_id for receipt in receipts} == {"task-1"}
-
-
-async def test_of_several_people_who_resend_at_once_none_sends_after_another_uncertain_one(
-    uncertain, make_orders, service
-):
-    service.answers(lambda: refused(503))
-    results = await asyncio.gather(
-        *(make_orders().resend("o", expect_attempt=1, reason="again") for _ in range(5)), return_exceptions=True
-    )
-    assert len(service.posts) == 2
-    assert sorted(type(result).__name__ for result in results) == ["OrderStateError"] * 4 + ["UncertainCreateError"]
-
-
 @pytest.mark.parametrize("call", ["create", "resume"])
 async def test_a_create_that_joins_a_resend_which_comes_too_late_still_gets_the_outcome_of_the_order(
     uncertain, make_orders, service, call
@@ -212,13 +195,6 @@ async def test_a_resend_that_is_refused_leaves_the_order_uncertain_and_its_error
         await uncertain.create(REQUEST, order_id="o")
 
 
-async def test_a_resend_without_an_answer_is_not_called_not_sent(uncertain, service):
-    service.answers(lambda: refused(503))
-    with pytest.raises(UncertainCreateError) as caught:
-        await uncertain.resend("o", expect_attempt=1, reason="again")
-    assert "was not sent" not in str(caught.value)
-
-
 @pytest.mark.parametrize("outcome", [AttemptOutcome.REJECTED, AttemptOutcome.NOT_SENT])
 async def test_a_resend_of_an_order_that_became_certain_meanwhile_sends_nothing_and_names_its_state(
     uncertain, make_orders, service, journal, clock, outcome
@@ -307,17 +283,6 @@ async def test_a_receipt_that_comes_after_an_adoption_is_kept_beside_it_and_repo
         ("adopt", "ann", "same minute")
     ]
     assert len(service.posts) == 1
-
-
-async def test_a_late_receipt_after_abandoning_and_adopting_is_kept_too(uncertain, service, journal, clock):
-    service.tasks.add("mistaken")
-    order = await uncertain.abandon("o", "lost")
-    await uncertain.adopt("o", "mistaken")
-
-    late = Evidence(outcome=AttemptOutcome.ACCEPTED, at=clock.wall(), task_id="the real one")
-    await journal.settle(order.ref, 1, late)
-
-    assert set((await uncertain.get("o")).task_ids) == {"mistaken", "the real one"}
 
 
 @pytest.mark.parametrize(
@@ -430,15 +395,6 @@ async def test_orders_are_listed_in_pages(make_orders, clock):
     with pytest.raises(InvalidRequestError) as caught:
         await listed(limit=-1, since=datetime(2030, 1, 1))  # noqa: DTZ001 - without a time zone
     assert caught.value.problems == ("since: needs a time zone: 2030-01-01 00:00:00", "limit: must be 0 or more: -1")
-
-
-async def test_two_different_receipts_are_reported_loudly(uncertain, service, journal, clock, caplog):
-    await uncertain.resend("o", expect_attempt=1, reason="again")
-    order = await uncertain.get("o")
-    late = Evidence(outcome=AttemptOutcome.ACCEPTED, at=clock.wall(), task_id="another")
-    await journal.settle(order.ref, 1, late)
-    await uncertain.create(REQUEST, order_id="o")
-    assert "has several tasks" in caplog.text
 
 
 async def test_a_resend_that_finds_no_connection_does_not_call_the_order_not_sent(uncertain, make_orders, service):

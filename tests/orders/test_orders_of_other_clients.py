@@ -11,7 +11,6 @@ from vidgen_async.errors import (
     InsufficientCreditsError,
     RateLimitError,
     RejectedError,
-    UncertainCreateError,
     UnexpectedResponseError,
 )
 from vidgen_async.journal import MemoryJournal
@@ -67,25 +66,6 @@ async def test_who_waits_for_somebody_elses_send_says_so_and_until_when(make_ord
     (told,) = [record for record in caplog.records if record.event_name == "order.awaited"]
     assert (told.order_id, told.seconds, told.until) == ("o", 129.0, "2030-01-01 00:02:10 UTC")
     assert "for 129 s, until 2030-01-01 00:02:10 UTC" in told.getMessage()
-
-
-async def test_an_explicit_call_after_the_refusal_goes_again(make_orders, service, clock):
-    service.script[:] = slowly(clock, lambda: refused(402), accepted)
-    await both(make_orders, clock)
-
-    receipt = await make_orders().create(REQUEST, order_id="o")
-
-    assert receipt.task_id == "task-1"
-    assert len(service.posts) == 2
-
-
-async def test_an_uncertain_outcome_is_uncertain_for_both(make_orders, service, clock):
-    service.script[:] = slowly(clock, lambda: refused(503), accepted)
-
-    outcomes = await both(make_orders, clock)
-
-    assert [type(outcome) for outcome in outcomes] == [UncertainCreateError, UncertainCreateError]
-    assert len(service.posts) == 1
 
 
 async def test_an_order_retried_after_a_429_is_still_sent_only_once_at_a_time(make_orders, service, clock):

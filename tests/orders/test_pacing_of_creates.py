@@ -7,7 +7,7 @@ from collections import deque
 import pytest
 
 from tests.orders.conftest import REQUEST, accepted, refused
-from vidgen_async.errors import ConnectError, NotSentError, RejectedError
+from vidgen_async.errors import ConnectError, NotSentError
 from vidgen_async.journal import MemoryJournal
 from vidgen_async.transports import FakeTransport
 from vidgen_async.types.http import Delivery
@@ -59,14 +59,6 @@ async def test_orders_go_out_in_the_order_in_which_they_came(make_orders, servic
     keys = [post.key for post in service.posts]
     records = {order.idempotency_key: order.order_id for order in await orders.list()}
     assert [records[key] for key in keys] == [f"order-{n}" for n in range(6)]
-
-
-@pytest.mark.rule("8 limit submissions", side="sdk")
-async def test_a_slot_is_free_again_a_window_after_the_answer_not_after_the_send(make_orders, service, clock):
-    service.answers(accepted, after=30)
-    orders = make_orders(pacing=Pacing(limit=1))
-    await asyncio.gather(*(orders.create(REQUEST, order_id=f"order-{n}") for n in range(2)))
-    assert service.posts[1].at == pytest.approx(90.1)
 
 
 async def test_a_create_without_an_answer_holds_its_slot_a_window_beyond_its_deadline(make_orders, service, clock):
@@ -172,12 +164,3 @@ async def test_a_slot_that_another_client_took_in_between_is_waited_for(make_ord
     clients = [make_orders(on=journal, pacing=Pacing(limit=1)) for _ in range(3)]
     await asyncio.gather(*(client.create(REQUEST, order_id=f"order-{n}") for n, client in enumerate(clients)))
     assert [round(post.at) for post in service.posts] == [0, 60, 120]
-
-
-async def test_a_refused_create_holds_its_slot_like_any_answer(make_orders, service):
-    service.answers(lambda: refused(402), accepted)
-    orders = make_orders(pacing=Pacing(limit=1))
-    with pytest.raises(RejectedError):
-        await orders.create(REQUEST, order_id="a")
-    await orders.create(REQUEST, order_id="b")
-    assert service.posts[1].at == pytest.approx(60.1)

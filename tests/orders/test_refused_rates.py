@@ -26,16 +26,6 @@ AT_ONCE_VALUES = pytest.mark.parametrize("value", AT_ONCE.values(), ids=AT_ONCE)
 
 
 @AT_ONCE_VALUES
-async def test_the_first_refusal_is_raised_with_default_settings(make_orders, service, value):
-    service.answers(lambda: refused(429, Retry_After=value))
-
-    with pytest.raises(RateLimitError):
-        await make_orders().create(VIDEO, order_id="o")
-
-    assert len(service.posts) == 1
-
-
-@AT_ONCE_VALUES
 async def test_with_max_wait_attempts_are_a_second_apart_and_each_counts_towards_it(make_orders, service, clock, value):
     service.answers(lambda: refused(429, Retry_After=value))
 
@@ -46,15 +36,6 @@ async def test_with_max_wait_attempts_are_a_second_apart_and_each_counts_towards
     assert len(moments) == 6
     assert all(later - earlier >= 1 for earlier, later in pairwise(moments))
     assert len({post.key for post in service.posts}) == 1
-
-
-async def test_orders_are_sent_after_one_was_refused(make_orders, service, clock):
-    service.answers(*[lambda: refused(429, Retry_After="0")] * 3, accepted)
-    orders = make_orders(pacing=Pacing(max_wait=10, limit=100))
-
-    assert (await orders.create(VIDEO, order_id="o")).task_id == "task-1"
-    assert len(service.posts) == 4
-    assert (await orders.create(VIDEO, order_id="p")).task_id == "task-1"
 
 
 PAUSES = {
@@ -171,13 +152,3 @@ async def test_a_refusal_that_is_not_the_services_own_does_not_pause_the_account
     await make_orders().create(VIDEO, order_id="p")
 
     assert clock.now() == 0
-
-
-async def test_a_proxy_that_wants_a_password_has_rejected_the_create(make_orders, service):
-    service.answers(lambda: refused(407), accepted)
-    orders = make_orders()
-
-    with pytest.raises(RejectedError):
-        await orders.create(VIDEO, order_id="o")
-    assert (await orders.create(VIDEO, order_id="o")).task_id == "task-1"
-    assert len({post.key for post in service.posts}) == 1

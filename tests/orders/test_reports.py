@@ -46,15 +46,6 @@ async def test_silence_is_told_with_how_long_it_was_waited(orders, service):
     )
 
 
-async def test_every_unclear_attempt_is_told(orders, service):
-    service.answers(lambda: refused(503), lambda: refused(500))
-    await told(orders)
-    error = await told(orders, resend=True)
-    assert "attempt 1 began" in error.summary
-    assert "attempt 2, a resend, began" in error.summary
-    assert [attempt.evidence.status for attempt in error.attempts] == [503, 500]
-
-
 async def leave_unanswered(make_orders, service, clock) -> None:
     """Let the sender of order "o" end in the middle of a create."""
 

@@ -38,20 +38,6 @@ def ended(status: str = "completed", **facts: object) -> VideoTask:
     return VideoTask(id="task-1", status=status, points=15, **facts)
 
 
-async def test_how_a_task_ended_is_on_record_with_its_order(orders, clock):
-    await orders.create(REQUEST, order_id="o")
-    assert [order.order_id for order in await orders.list(is_terminal=False)] == ["o"]
-
-    orders.results.record_end("task-1", ended("failed", failure_reason="too dark"))
-    await clock.sleep(1)
-
-    (order,) = await orders.list(is_terminal=True)
-    assert order.is_terminal
-    (result,) = order.results
-    assert (result.task_id, result.status, result.points, result.failure_reason) == ("task-1", "failed", 15, "too dark")
-    assert await orders.list(is_terminal=False) == []
-
-
 async def test_what_was_seen_first_stays(orders, clock):
     await orders.create(REQUEST, order_id="o")
     orders.results.record_end("task-1", ended())
@@ -83,30 +69,12 @@ async def test_what_somebody_holds_counts_as_seen_when_they_say_so(orders, clock
         assert (await orders.get("o")).is_terminal
 
 
-async def test_what_is_held_no_longer_is_written_as_ever(orders, clock):
-    await orders.create(REQUEST, order_id="o")
-    with orders.results.hold(["task-1"]):
-        pass
-    orders.results.record_end("task-1", ended())
-    await clock.sleep(1)
-    assert (await orders.get("o")).is_terminal
-
-
 class TestHandling:
     """A block in which an end does not count as seen: it does when the block comes through."""
 
     @pytest.fixture
     async def receipt(self, orders):
         return await orders.create(REQUEST, order_id="o")
-
-    async def test_an_end_counts_as_seen_when_the_block_is_left(self, orders, clock, receipt):
-        with orders.handling(receipt):
-            orders.results.record_end("task-1", ended("failed", failure_reason="too dark"))
-            await clock.sleep(1)
-            assert not (await orders.get("o")).is_terminal
-        await clock.sleep(1)
-        (result,) = (await orders.get("o")).results
-        assert (result.status, result.failure_reason) == ("failed", "too dark")
 
     @pytest.mark.parametrize(
         "error", [OSError("the disk is full"), asyncio.CancelledError()], ids=["raises", "cancelled"]
@@ -177,13 +145,6 @@ class TestHandling:
                 raise OSError
         await clock.sleep(1)
         assert (await orders.get("o")).is_terminal is comes_through
-
-    async def test_a_block_counts_at_once_beside_somebody_who_only_waits(self, orders, clock, receipt):
-        with orders.results.hold(["task-1"]):
-            with orders.handling(receipt):
-                orders.results.record_end("task-1", ended())
-            await clock.sleep(1)
-            assert (await orders.get("o")).is_terminal
 
     async def test_what_is_no_task_is_refused(self, orders):
         with pytest.raises(InvalidRequestError, match="a task id must be text"):

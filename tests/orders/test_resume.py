@@ -43,17 +43,6 @@ async def test_a_queued_order_is_sent_with_the_stored_bytes_under_the_stored_key
     assert [(post.key, post.body) for post in service.posts] == [("vg1-stored", b'{"stored": true}')]
 
 
-async def test_a_rejected_order_goes_again_with_the_same_bytes(orders, service):
-    service.answers(lambda: refused(402), accepted)
-    with pytest.raises(RejectedError):
-        await orders.create(REQUEST, order_id="o")
-
-    await orders.resume("o")
-
-    first, second = service.posts
-    assert (first.key, first.body) == (second.key, second.body)
-
-
 async def test_an_uncertain_order_stays_unsent(orders, service):
     service.answers(lambda: refused(503), accepted)
     with pytest.raises(UncertainCreateError):
@@ -111,18 +100,6 @@ class TestCheck:
     def orders(self, make_orders, checked):
         return make_orders(check=checked)
 
-    async def test_an_order_that_does_not_pass_is_neither_sent_nor_on_record(self, orders, checked, service):
-        checked.problem = "duration: 7"
-        with pytest.raises(InvalidRequestError):
-            await orders.create(REQUEST, order_id="o")
-        assert service.posts == []
-        assert await orders.find("o") is None
-
-    async def test_it_can_be_left_to_the_service(self, orders, checked, service):
-        checked.problem = "duration: 7"
-        await orders.create(REQUEST, order_id="o", validate=False)
-        assert len(service.posts) == 1
-
     async def test_a_taken_order_gives_its_receipt_although_it_would_not_pass_today(self, orders, checked):
         receipt = await orders.create(REQUEST, order_id="o")
         checked.problem = "model: in maintenance"
@@ -168,16 +145,6 @@ class TestCheck:
         assert isinstance(refused_one, InvalidRequestError)
         assert receipt.task_id == "task-1"
         assert [post.body for post in service.posts] == [create_body(mended)]
-
-    async def test_another_request_conflicts_once_the_first_one_has_passed(self, orders, service):
-        first, second = await asyncio.gather(
-            orders.create(REQUEST, order_id="o"),
-            orders.create(evolve(REQUEST, duration=5), order_id="o"),
-            return_exceptions=True,
-        )
-        assert first.task_id == "task-1"
-        assert isinstance(second, OrderConflictError)
-        assert len(service.posts) == 1
 
     async def test_another_request_need_not_wait_for_what_becomes_of_the_first_one(self, orders, service, clock):
         service.answers(accepted, after=60)

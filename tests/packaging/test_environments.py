@@ -35,11 +35,6 @@ def test_alone_it_imports_without_a_warning(bare, tmp_path):
     assert ran.stdout.strip() == str(bare.packages / "vidgen_async" / "__init__.py")
 
 
-def test_from_the_sdist_it_imports_without_a_warning(from_sdist, tmp_path):
-    ran = from_sdist.strictly("-c", PARTS_OF_THE_BASE, cwd=tmp_path)
-    assert (ran.returncode, ran.stderr) == (0, "")
-
-
 def test_alone_the_sandbox_names_the_extra_that_is_missing(bare, tmp_path):
     ran = bare.strictly("-c", "from vidgen_async.sandbox import Sandbox", cwd=tmp_path)
     assert ran.returncode == 1

@@ -13,6 +13,7 @@ from vidgen_async.errors import ConnectionLostError, NotFoundError
 from vidgen_async.journal import Journal
 from vidgen_async.orders import Orders, Sender, Shared
 from vidgen_async.orders.balances import Balances
+from vidgen_async.orders.budgets import Budgets
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.transports import BufferedResponse, FakeTransport
 from vidgen_async.types.http import Request, Timeouts
@@ -77,7 +78,6 @@ class Service:
             namespace="word",
         )
         endpoints = Endpoints(shared.base_url, "", Timeouts(create=120.0))
-        balances = Balances(None, clock, shared.settlement)
-        return Orders(
-            shared, Sender(shared, endpoints, balances, self.get_task), account="default", get_task=self.get_task
-        )
+        balances, budgets = Balances(None, clock, shared.settlement), Budgets((), journal, shared.charges, None)
+        sender = Sender(shared, endpoints, balances, self.get_task, budgets)
+        return Orders(shared, sender, account="default", get_task=self.get_task, budgets=budgets)

@@ -19,7 +19,7 @@ from tests.proof.model_replay import Path, Step, longest, shortest
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import NotFoundError
 from vidgen_async.journal import Journal, MemoryJournal, Permission
-from vidgen_async.orders.confirmation import Confirmation
+from vidgen_async.orders.confirmation import confirm
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.orders import SENDABLE, AttemptOutcome, Evidence, Order, OrderRef
 from vidgen_async.types.resources import VideoTask
@@ -274,9 +274,8 @@ async def test_the_confirming_code_decides_as_the_model_in_every_world(whole):
         assert await replay.walk(steps[orders]) == []
         order = await replay.get(n)
         clock = VirtualClock(replay.now, quiet_passes=2)
-        confirmed = await Confirmation(
-            journal=replay.journal, clock=clock, get_task=Service(replay, clock, tasks, made).get_task
-        ).confirm(order)
+        get_task = Service(replay, clock, tasks, made).get_task
+        confirmed = await confirm(order, replay.journal, clock, get_task)
         assert view(confirmed) == replay.expected_view(expected[n]), (orders, tasks, made, n)
         decided[confirmed.state.value] += 1
     assert min(decided["accepted"], decided["uncertain"]) > 20

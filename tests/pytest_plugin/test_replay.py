@@ -43,28 +43,6 @@ def test_the_default_is_a_replay_without_a_key_and_without_the_extra_of_the_sand
     assert "vidgen cassettes" not in ran.text
 
 
-def test_a_replay_is_not_mentioned_in_the_summary(project):
-    project.tests(f"async def test_one(vidgen_client):\n    {READS_ONCE}")
-    project.cassette("test_shop/test_one", 500)
-    ran = project.pytest()
-    assert (ran.outcomes, ran.code) == ({"test_one": {"PASSED"}}, 0)
-    assert "vidgen cassettes" not in ran.text
-
-
-def test_no_two_parameters_share_a_cassette(project):
-    project.tests("""
-        import pytest
-
-        @pytest.mark.parametrize("word", ["a", "A", "a/b", "a b"])
-        def test_one(word, vidgen_cassette): pass
-    """)
-
-    ran = project.pytest()
-
-    named = [line for line in ran.text.splitlines() if line.startswith("test_shop.py::")]
-    assert len({line.split("no cassette at ")[1].split(". Record")[0].lower() for line in named}) == 4
-
-
 @pytest.mark.parametrize(
     ("ini", "plugins", "marks"),
     [

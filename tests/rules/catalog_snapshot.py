@@ -67,12 +67,3 @@ GOOD_FIELDS: dict[str, Any] = {
     "reference_audios": [{"url": AUDIO}],
     "audio_urls": [AUDIO],
 }
-
-#: What must not be sent as it is (2.4, rule 2).
-PLACEHOLDERS: tuple[dict[str, Any], ...] = (
-    {"image_urls": ["https://example.com/a.png"]},
-    {"reference_images": [{"url": "https://www.example.org/a.png"}]},
-    {"video_urls": ["https://cdn.example.net/a.mp4"]},
-    {"audio_urls": ["https://your.example/a.mp3"]},
-    {"image_ids": ["your-image-id"]},
-)

@@ -241,7 +241,7 @@ INVALID: list[Body] = [
     *({"reference_images": [{"url": url}]} for url in INVALID_URLS),
     *({name: [IMAGE, "https://example.com/a"]} for name in ("audio_urls", "video_urls")),
     *({name: [{"url": "https://example.com/a"}]} for name in ("reference_audios", "reference_videos")),
-    *({name: [IMAGE]} for name in ("images", "audios", "videos", "promt", "style")),
+    *({name: [IMAGE]} for name in ("images", "audios", "videos", "commission", "agent", "promt", "style")),
     # Limits of the models.
     H3,
     H3 | {"attachments": []},
@@ -258,8 +258,9 @@ INVALID: list[Body] = [
 ]
 
 
-@pytest.mark.rule("2.4 field", "2.4 rule", side="sdk")
-@pytest.mark.rule("1 bullet 4", "2.1 field code", "2.4 field", "2.4 rule", "2.4 unshown", side="sandbox")
+@pytest.mark.rule("2.1 note commission", "2.4 field", "2.4 rule", side="sdk")
+@pytest.mark.rule("1 bullet 4", "2.1 field code", "2.1 note commission", side="sandbox")
+@pytest.mark.rule("2.4 field", "2.4 rule", "2.4 unshown", "9 bullet 5", side="sandbox")
 @pytest.mark.slow
 @pytest.mark.parametrize(("bodies", "is_valid"), [(VALID, True), (INVALID, False)], ids=["valid", "invalid"])
 async def test_the_sdk_and_the_sandbox_agree_about_every_body(session, bodies, is_valid):

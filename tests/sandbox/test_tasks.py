@@ -33,7 +33,8 @@ async def test_a_task_is_queued_then_running_then_completed_on_the_sandboxs_cloc
     assert statuses == ["queued", "queued", "running", "running", "completed"]
 
 
-@pytest.mark.rule("2.5 field", "4.5 response 200", "4.6 response 409", "7 error 409", "9 bullet 4", side="sandbox")
+@pytest.mark.rule("2.5 field", "2.5 unshown provider", "4 endpoint GET /videos/{id}", side="sandbox")
+@pytest.mark.rule("4.5 response 200", "4.6 response 409", "7 error 409", "9 bullet 4", side="sandbox")
 async def test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds(service, api):
     task_id = (await api.create()).json["id"]
     queued = (await api.get(f"/videos/{task_id}")).json

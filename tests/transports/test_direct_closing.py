@@ -23,10 +23,6 @@ async def test_nothing_is_opened_before_the_first_send() -> None:
     await transport.aclose()
 
 
-def test_a_transport_can_be_made_without_an_event_loop() -> None:
-    DirectTransport(max_connections=5, trust_env=True, proxy="http://127.0.0.1:1", ssl=False)
-
-
 async def test_every_create_makes_its_own_dns_query(monkeypatch) -> None:
     async def no_answer(*args: object, **options: object) -> None:
         await asyncio.Event().wait()

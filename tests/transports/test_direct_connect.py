@@ -134,17 +134,6 @@ async def test_a_create_that_is_interrupted_sends_nothing_at_any_step(interrupt:
         assert steps > 3
 
 
-async def test_closing_the_transport_ends_a_create_in_its_block(transport: DirectTransport) -> None:
-    async with raw_service(raw.answers) as service:
-        async with transport.connect(create(service.url())) as connection:
-            await transport.aclose()
-            assert not connection.is_ready
-            with pytest.raises(TransportClosedError, match="no byte of the request was sent") as caught:
-                await connection.send()
-        await service.quiet()
-        assert (caught.value.delivery, service.bytes_received) == (Delivery.NOT_SENT, 0)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["is dropped", "is referenced", "is in a task that is destroyed"])
 async def test_a_block_that_is_never_left_sends_nothing_and_ends_with_the_transport(

@@ -11,7 +11,6 @@ from yarl import URL
 from tests.transports import raw_service as raw
 from tests.transports.raw_service import raw_service
 from tests.transports.sending import LONG, swallowed
-from vidgen_async import Client, VidgenError
 from vidgen_async.errors import ConnectError, TransportError
 from vidgen_async.transports import DirectTransport
 from vidgen_async.transports.contract.harness import by_both_ways
@@ -77,12 +76,6 @@ def texts_of(error: BaseException) -> Iterator[str]:
         chain += [more for more in (one.__cause__, one.__context__) if more is not None and more not in chain]
 
 
-async def open_video(client: Client) -> None:
-    async with client.videos.stream("task-1") as video:
-        async for _ in video.chunks():
-            pass
-
-
 def revealed(texts: str) -> list[str]:
     return [
         secret for secret in SECRETS if FORMS["Base64"](secret).decode() in texts or secret.lower() in texts.lower()
@@ -141,37 +134,3 @@ async def test_the_refusal_of_a_proxy_shows_no_secret(secret, form, caplog):
             assert revealed(shown) == []
             assert secret not in shown
         await transport.aclose()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "answer",
-    [
-        *ANSWERS.values(),
-        lambda secret: b"HTTP/1.1 307 x\r\nLocation: ftp://" + secret + b"\r\nContent-Length: 0\r\n\r\n",
-        lambda secret: b"HTTP/1.1 307 x\r\nLocation: http://[" + secret + b"\r\nContent-Length: 0\r\n\r\n",
-        lambda secret: b"HTTP/1.1 307 x\r\nLocation: \x01" + secret + b"\r\nContent-Length: 0\r\n\r\n",
-        lambda secret: b"HTTP/1.1 200 x\r\nContent-Type: text/" + secret + b"\r\nContent-Length: 2\r\n\r\nok",
-        lambda secret: b"HTTP/1.1 200 x\r\nContent-Encoding: gzip-" + secret + b"\r\nContent-Length: 2\r\n\r\nok",
-        lambda secret: b"HTTP/1.1 404 x\r\nX-Request-Id: " + secret + b"\r\nContent-Length: 2\r\n\r\n{}",
-        lambda secret: b"HTTP/1.1 200 x\r\nX-Request-Id: " + secret + b"\r\nContent-Length: 2\r\n\r\n[]",
-    ],
-    ids=[*ANSWERS, "ftp", "invalid URL", "control character", "media type", "coding of a video", "id", "id of no JSON"],
-)
-async def test_no_call_of_a_client_shows_the_key_that_was_returned(answer, caplog):
-    caplog.set_level(logging.DEBUG)
-    shown = ""
-    async with raw_service(raw.responds(answer(KEY.encode()))) as service:
-        base_url = f"http://127.0.0.1:{service.port}/openapi/v1"
-        async with Client(KEY, base_url=base_url, retry_reads_for=0) as client:
-            for call in (
-                client.account.get,
-                lambda: client.videos.get("task-1"),
-                lambda: open_video(client),
-                lambda: client.videos.create(model="m", prompt=PROMPT, validate=False),
-            ):
-                try:
-                    await call()
-                except VidgenError as error:
-                    shown += "\n".join((*texts_of(error), repr(getattr(error, "request_id", ""))))
-    assert revealed(shown + caplog.text + "".join(map(str, map(vars, caplog.records)))) == []

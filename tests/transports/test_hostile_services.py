@@ -152,13 +152,6 @@ async def test_a_malformed_chunk_ends_with_the_read_timeout_at_the_latest(transp
 # -- the pool ----------------------------------------------------------------------------------------------------------
 
 
-async def test_fifty_reads_share_three_connections(transport: DirectTransport, tls) -> None:
-    async with serve(raw.answers, tls) as service:
-        sends = (swallowed(transport, read(service.url())) for _ in range(50))
-        assert await asyncio.gather(*sends) == [b"ok"] * 50
-        assert (len(service.connections), service.requests_begun) == (3, 50)
-
-
 async def test_cancelled_reads_take_no_connection_from_the_others(transport: DirectTransport, tls) -> None:
     may_answer = asyncio.Event()
 

@@ -142,19 +142,6 @@ def test_the_wait_time_is_known_only_for_a_send_whose_caller_waited():
     assert order(S).attempts[0].wait_time is None
 
 
-def test_an_abandoned_order_with_a_late_receipt_is_accepted():
-    closing = Closing(state=OrderState.ABANDONED, at=NOW, reason="given up")
-    assert order(U, closing=closing).state is OrderState.ABANDONED
-    assert (
-        order(U, closing=closing).with_evidence(1, Evidence(outcome=A, at=NOW, task_id="t")).state
-        is OrderState.ACCEPTED
-    )
-
-
-def test_two_receipts_give_two_task_ids():
-    assert order(A, A).task_ids == ("t1", "t2")
-
-
 @pytest.mark.rule("8 limit key-length", side="sdk")
 def test_the_key_depends_only_on_the_order_and_has_a_valid_length():
     key = idempotency_key("word", "default", "order-1187")

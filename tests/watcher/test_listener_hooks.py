@@ -6,7 +6,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from vidgen_async.errors import ClientStateError, TaskFailedError, WaitTimeoutError
+from vidgen_async.errors import ClientStateError, WaitTimeoutError
 from vidgen_async.watcher import listeners
 
 from .conftest import hang, settle
@@ -131,37 +131,6 @@ async def test_leaving_the_loop_cancels_its_on_update(watcher, service):
     assert cancelled == ["running"]
 
 
-async def test_on_update_is_called_while_the_reader_of_a_watch_is_busy(watcher, service, clock):
-    seen = []
-    service.script("t", "queued", "running", "completed")
-
-    async for _ in watcher.watch("t", on_update=lambda task: seen.append(task.status)):
-        await clock.sleep(500.0)
-        assert seen == ["queued", "running", "completed"]
-
-
-async def test_a_failed_task_is_passed_to_on_update_before_the_wait_raises(watcher, service):
-    seen = []
-    service.script("t", "failed")
-
-    with pytest.raises(TaskFailedError):
-        await watcher.wait("t", on_update=lambda task: seen.append(task.status))
-
-    assert seen == ["failed"]
-
-
-async def test_a_wait_that_joins_another_gets_what_is_known(watcher, service):
-    seen = []
-    service.script("t", "running", "completed")
-    first = asyncio.ensure_future(watcher.wait("t"))
-    await settle()
-
-    await watcher.wait("t", on_update=lambda task: seen.append(task.status))
-
-    assert seen == ["running", "completed"]
-    await first
-
-
 async def test_on_update_sees_the_context_variables_of_its_caller(watcher, service):
     request_id = ContextVar("request_id", default="none")
     seen = []
@@ -215,15 +184,6 @@ async def test_another_wait_without_a_delay_is_polled_at_once(watcher, service, 
     await first
 
 
-async def test_the_shortest_delay_counts(watcher, service, clock):
-    service.default = "completed"
-    delays = (200.0, 100.0, 300.0)
-
-    await asyncio.gather(*(watcher.wait("t", first_poll_after=delay) for delay in delays))
-
-    assert service.times() == [100.0]
-
-
 async def test_a_delay_does_not_stop_the_polls_of_another_wait(watcher, service, clock):
     service.complete_at(170.0, "t")
     first = asyncio.ensure_future(watcher.wait("t"))
@@ -257,13 +217,6 @@ async def test_a_task_whose_delay_was_cancelled_is_polled_at_once_by_the_next_wa
     await watcher.wait("t")
 
     assert service.times() == [10.0]
-
-
-async def test_a_wait_may_end_before_its_first_poll(watcher, service):
-    with pytest.raises(WaitTimeoutError, match="no poll has succeeded"):
-        await watcher.wait("t", timeout=10.0, first_poll_after=20.0)
-
-    assert service.times() == []
 
 
 async def test_delayed_first_polls_of_many_tasks_are_no_burst(make_watcher, service):

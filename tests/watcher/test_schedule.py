@@ -156,7 +156,10 @@ def test_no_poll_is_earlier_because_of_a_rounding_error():
         assert now - begun >= interval
 
 
-def test_an_item_whose_poll_takes_longer_than_the_interval_is_due_at_its_end_and_shifts_no_other():
+@pytest.mark.parametrize(("pause", "ended_at", "due_at"), [(0.0, 90.0, 90.0), (100.0, 100.0, 190.0)])
+def test_an_item_whose_poll_takes_longer_than_the_interval_is_due_at_its_end_and_shifts_no_other(
+    pause, ended_at, due_at
+):
     schedule = Schedule(60.0, first_polls=2)
     slow, other = 0, 1
     schedule.add(slow, 0.0)
@@ -166,30 +169,12 @@ def test_an_item_whose_poll_takes_longer_than_the_interval_is_due_at_its_end_and
     schedule.reschedule(other, 0.0)
     assert schedule.take(60.0) == other
     schedule.reschedule(other, 60.0)
+    schedule.pause(90.0, pause)
 
-    schedule.reschedule(slow, 90.0)
+    schedule.reschedule(slow, ended_at)
 
-    assert schedule.take(90.0) == slow
-    assert schedule.wake_at() == 120.0
-    assert schedule.lateness.most == 0.0
-
-
-def test_such_an_item_shifts_no_other_in_a_pause_either():
-    schedule = Schedule(60.0, first_polls=2)
-    slow, other = 0, 1
-    schedule.add(slow, 0.0)
-    schedule.add(other, 0.0)
-    schedule.take(0.0)
-    schedule.take(0.0)
-    schedule.reschedule(other, 0.0)
-    schedule.take(60.0)
-    schedule.reschedule(other, 60.0)
-    schedule.pause(90.0, 100.0)
-
-    schedule.reschedule(slow, 100.0)
-
-    assert schedule.take(190.0) == slow
-    assert schedule.wake_at() == 220.0
+    assert schedule.take(due_at) == slow
+    assert schedule.wake_at() == 120.0 + pause
     assert schedule.lateness.most == 0.0
 
 

@@ -41,16 +41,6 @@ class TestShared:
         assert service.times() == [0.0, 60.0, 120.0, 180.0]
         await assert_nothing_is_left(watcher)
 
-    async def test_one_more_waiter_does_not_make_the_next_poll_sooner(self, watcher, service, clock):
-        service.complete_at(60.0, "t")
-        first = asyncio.ensure_future(watcher.wait("t"))
-        await clock.sleep(30.0)
-        second = asyncio.ensure_future(watcher.wait("t"))
-
-        await asyncio.gather(first, second)
-
-        assert service.times() == [0.0, 60.0]
-
     async def test_a_waiter_that_is_added_during_the_last_poll_gets_the_terminal_task(self, watcher, service, clock):
         service.latency = 10.0
         service.default = "completed"
@@ -163,12 +153,6 @@ class TestLeaving:
 
         assert task.model is None
         assert service.times() == [0.0, 60.0, 160.0]
-
-    async def test_a_poller_that_is_cancelled_from_outside_does_not_lose_its_task(self, watcher, service, clock):
-        service.script("t", asyncio.CancelledError(), "completed")
-
-        assert (await watcher.wait("t")).status == "completed"
-        assert service.times() == [0.0, 60.0]
 
     @pytest.mark.parametrize("kind", ["vidgen watcher", "vidgen watcher alarm"])
     async def test_cancelling_the_watchers_own_workers_never_leaves_a_waiter_hanging(
@@ -348,15 +332,6 @@ class TestWatch:
             await clock.sleep(150.0)
 
         assert seen == [(0.0, "running"), (240.0, "completed")]
-
-    async def test_a_reader_that_continues_after_the_end_gets_the_terminal_task(self, watcher, service, clock):
-        service.script("t", "running", "running", "completed")
-        reader = watcher.watch("t")
-        assert (await anext(reader)).status == "running"
-        await clock.sleep(100_000.0)
-        assert (await anext(reader)).status == "completed"
-        with pytest.raises(StopAsyncIteration):
-            await anext(reader)
 
     async def test_errors_are_raised_after_the_last_change(self, watcher, service, clock):
         service.script("t", "queued", "running", *[NotFoundError("gone", status=404)] * 2)
@@ -563,14 +538,3 @@ class TestUnknownStates:
             assert isinstance(error, WaitTimeoutError)
             assert error.state == "succeeded"
         assert outcome.state == "succeeded"
-
-    async def test_the_error_after_closing_claims_only_what_is_known(self, watcher, service):
-        service.default = "expired"
-        waits = [asyncio.ensure_future(watcher.wait(name)) for name in "tu"]
-        await settle()
-        await watcher.aclose()
-
-        for error in await asyncio.gather(*waits, return_exceptions=True):
-            assert isinstance(error, ClientStateError)
-            assert "charged" not in str(error)
-            assert "runs" not in str(error)

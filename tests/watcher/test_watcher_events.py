@@ -87,35 +87,6 @@ async def test_a_pause_and_its_end_are_logged_once_with_its_length(watcher, serv
     assert paused == ["watcher.paused", "watcher.resumed"] * 2
 
 
-async def test_a_429_without_retry_after_is_logged_as_no_pause(watcher, service, caplog):
-    service.script("t", RateLimitError("slow down", status=429), "completed")
-    await watcher.wait("t")
-
-    assert records_of(caplog, "watcher.paused") == records_of(caplog, "watcher.resumed") == []
-    assert records_of(caplog, "poll.failed") == [
-        ("INFO", {"task_id": "t", "error": "RateLimitError", "fault": "busy", "request_id": None})
-    ]
-
-
-async def test_falling_behind_and_recovering_are_logged_once_each_with_the_numbers(
-    make_watcher, service, clock, caplog
-):
-    watcher = make_watcher(concurrency=1, first_polls=0)
-    service.latency = 2.0  # 80 seconds for all of them
-    watching = asyncio.ensure_future(collect(watcher, 40))
-    await clock.sleep(400.0)
-    service.latency = 0.0
-    await clock.sleep(400.0)
-    watching.cancel()
-
-    (late,), (on_time,) = records_of(caplog, "watcher.late"), records_of(caplog, "watcher.on_time")
-    assert late[0] == "WARNING"
-    assert late[1].pop("late") > 6.0
-    assert late[1].pop("seconds") > 66.0
-    assert late[1] == {"count": 40, "interval": 60.0, "concurrency": 1}
-    assert on_time == ("INFO", {"interval": 60.0})
-
-
 async def test_a_poll_of_an_unchanged_task_is_no_event(watcher, service, clock, caplog):
     waiting = asyncio.ensure_future(watcher.wait("t"))
     await clock.sleep(301.0)
@@ -140,8 +111,3 @@ async def test_a_wait_is_reported_with_its_number_and_how_it_ended(
         {"wait": first[1]["wait"], "error": None},
         {"wait": second[1]["wait"], "error": "WaitTimeoutError"},
     ]
-
-
-async def collect(watcher, count):
-    async for _ in watcher.as_completed(f"t{n}" for n in range(count)):
-        raise AssertionError

@@ -9,11 +9,7 @@ from vidgen_async.errors import InvalidRequestError
 
 
 def find_target(directory: Path, name: str) -> Path:
-    """Return the path of a file to write. A link at its place is not followed here.
-
-    Raises:
-        InvalidRequestError: The name is no relative path, or its folder is not below the directory.
-    """
+    """Return the path of a file to write, if its folder is below the directory. A link at its place is not followed."""
     path = Path(name)
     if not name.isprintable() or path.is_absolute() or ".." in path.parts or not path.name:
         raise _refusal(name, "must be a relative path without ..")
@@ -24,11 +20,7 @@ def find_target(directory: Path, name: str) -> Path:
 
 
 def find_images(directory: Path, names: Sequence[str]) -> list[Path]:
-    """Return the paths of files to read, without links.
-
-    Raises:
-        InvalidRequestError: One of them is no regular file below the directory.
-    """
+    """Return the paths of files to read, without links, if they are regular files below the directory."""
     found = []
     for name in names:
         path = Path(os.path.realpath(find_target(directory, name)))
@@ -49,4 +41,4 @@ def is_regular(path: Path) -> bool:
 
 
 def _refusal(name: str, why: str) -> InvalidRequestError:
-    return InvalidRequestError(problems=[f"the file {name[:100]!r} {why}"])
+    return InvalidRequestError(f"the file {name[:100]!r} {why}")

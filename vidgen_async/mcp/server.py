@@ -66,7 +66,6 @@ async def serve(
     Args:
         directory: Videos are saved, and local images read, below it only.
         connection: Options of ``vidgen`` with which a person reaches the same journal.
-        answer_within: Seconds after which each call is answered.
     """
     tools = Tools(client, directory, connection, answer_within)
     app = MCPServer("vidgen", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")

@@ -30,8 +30,7 @@ class _Input(io.RawIOBase):
 
 
 async def run_on_streams(run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a server on the process's stdin and stdout, which the command line replaces. It ends when stdin is closed.
-    Cancelling it does the same."""
+    """Run a server on the process's stdin and stdout, until stdin is closed or this is cancelled."""
     source, stdin = _Input(), sys.stdin
     sys.stdin = io.TextIOWrapper(io.BufferedReader(source))
     try:

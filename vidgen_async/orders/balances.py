@@ -24,12 +24,7 @@ _MAX_READINGS = 32
 
 
 class Balances:
-    """Remembers the balances that were read, and reads the account once more soon after an uncertain attempt.
-
-    Args:
-        read: Sends one GET /account (4.2); None: the account is never read.
-        settlement: Owns the worker that reads, as long as it runs.
-    """
+    """The balances that ``read``, one GET /account (4.2), has returned; without it, the account is never read."""
 
     def __init__(self, read: Callable[[], Awaitable[Account]] | None, clock: Clock, settlement: Settlement) -> None:
         self._read = read
@@ -50,8 +45,7 @@ class Balances:
         return next((balance for balance in reversed(self._readings) if balance.at <= moment), None)
 
     def read_after(self, ref: OrderRef, n: int, evidence: Evidence) -> None:
-        """Read the balance soon, and add it to the evidence of this attempt, which is *uncertain*. One GET serves all
-        attempts that wait for it."""
+        """Read the balance soon, once for all that wait for it, and add it to the evidence of this attempt."""
         if self._read is None:
             return
         self._waiting.append((ref, n, evidence))

@@ -70,12 +70,7 @@ class Budgets:
             self._verified.add(account)
 
     async def estimate(self, ref: OrderRef, body: bytes) -> int | None:
-        """Return the points that a create may cost: the most that a price states; None if none does.
-
-        Raises:
-            BudgetExceededError: A price is unknown, and its budget does not allow that; or more was charged than was
-                estimated.
-        """
+        """Return the points that a create may cost, or raise BudgetExceededError; None: it counts as unknown."""
         if not self.budgets:
             return None
         if self._charges.excess:

@@ -11,8 +11,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-
-from attrs import frozen
+from typing import TypeAlias
 
 from vidgen_async.clock import Clock
 from vidgen_async.errors import CassetteError, NotFoundError
@@ -37,68 +36,62 @@ TOLERANCE = timedelta(seconds=2)
 LATEST_CREATION = timedelta(minutes=1)
 
 
-@frozen(kw_only=True)
-class Confirmation:
-    """Asks for the candidates of uncertain attempts. ``get_task`` sends one GET (4.5) and is not retried."""
+#: Sends one GET (4.5), which is not retried.
+GetTask: TypeAlias = Callable[[str], Awaitable[VideoTask]]
 
-    journal: Journal
-    clock: Clock
-    get_task: Callable[[str], Awaitable[VideoTask]]
 
-    async def confirm(self, order: Order) -> Order:
-        """The order, with its receipt if an uncertain attempt could be confirmed. When the caller is cancelled, or the
-        journal fails, the attempt stays uncertain, and the next call asks again."""
-        for attempt in order.unclear:
-            if attempt.evidence is None or not attempt.evidence.candidates:
+async def confirm(order: Order, journal: Journal, clock: Clock, get_task: GetTask) -> Order:
+    """The order, with its receipt if an uncertain attempt could be confirmed; if not, the next call asks again."""
+    for attempt in order.unclear:
+        if attempt.evidence is None or not attempt.evidence.candidates:
+            continue
+        task = await _find(attempt.evidence.candidates, clock, get_task)
+        if task is None or not could_be_of(task, attempt, order):
+            continue
+        cause = "the answer did not name the task where it should; the service knows exactly one of its candidates"
+        evidence = Evidence(
+            outcome=AttemptOutcome.ACCEPTED,
+            at=clock.wall(),
+            status=attempt.evidence.status,
+            task_id=task.id,
+            cause=cause,
+            answered=True,
+            request_id=attempt.evidence.request_id,
+        )
+        with UserCode() as call:  # whatever a journal raises: the create is not called off by it
+            order = await journal.confirm(order.ref, attempt.n, evidence)
+        if call.error is not None:
+            outcome, error = str(evidence.outcome), type(call.error).__name__
+            Event.ORDER_WRITE_FAILED.log(logger, order_id=order.order_id, outcome=outcome, task_id=task.id, error=error)
+            break
+        if order.receipt is not None:
+            Event.ORDER_CONFIRMED.log(logger, order_id=order.order_id, task_id=task.id)
+            break
+    return order
+
+
+async def _find(candidates: tuple[str, ...], clock: Clock, get_task: GetTask) -> VideoTask | None:
+    """The one task that is known, if the service answered 404 for all other candidates until the end."""
+    found: dict[str, VideoTask] = {}
+    give_up_at = math.inf
+    while True:
+        for candidate in candidates:
+            if candidate in found:
                 continue
-            task = await self._find(attempt.evidence.candidates)
-            if task is None or not could_be_of(task, attempt, order):
-                continue
-            cause = "the answer did not name the task where it should; the service knows exactly one of its candidates"
-            evidence = Evidence(
-                outcome=AttemptOutcome.ACCEPTED,
-                at=self.clock.wall(),
-                status=attempt.evidence.status,
-                task_id=task.id,
-                cause=cause,
-                answered=True,
-                request_id=attempt.evidence.request_id,
-            )
-            with UserCode() as call:  # whatever a journal raises: the create is not called off by it
-                order = await self.journal.confirm(order.ref, attempt.n, evidence)
-            if call.error is not None:
-                outcome, error = str(evidence.outcome), type(call.error).__name__
-                Event.ORDER_WRITE_FAILED.log(
-                    logger, order_id=order.order_id, outcome=outcome, task_id=task.id, error=error
-                )
-                break
-            if order.receipt is not None:
-                Event.ORDER_CONFIRMED.log(logger, order_id=order.order_id, task_id=task.id)
-                break
-        return order
-
-    async def _find(self, candidates: tuple[str, ...]) -> VideoTask | None:
-        """The one task that is known, if the service answered 404 for all other candidates until the end."""
-        found: dict[str, VideoTask] = {}
-        give_up_at = math.inf
-        while True:
-            for candidate in candidates:
-                if candidate in found:
-                    continue
-                # A cassette that cannot be used is no answer about the task.
-                with UserCode(passes=(CassetteError,)) as call:
-                    found[candidate] = await self.get_task(candidate)
-                # Whatever a transport raises: a create that was sent stays uncertain. So it does after a 404 that is a
-                # proxy's page, which is no evidence about the task.
-                is_unknown = isinstance(call.error, NotFoundError) and is_json_object(call.error.body)
-                if call.error is not None and not is_unknown:
-                    return None
-                if len(found) > 1:
-                    return None
-            give_up_at = min(give_up_at, self.clock.now() + UNKNOWN_FOR)  # from the first answers, which may take long
-            if len(found) == len(candidates) or self.clock.now() + PAUSE > give_up_at:
-                return next(iter(found.values()), None)
-            await self.clock.sleep(PAUSE)
+            # A cassette that cannot be used is no answer about the task.
+            with UserCode(passes=(CassetteError,)) as call:
+                found[candidate] = await get_task(candidate)
+            # Whatever a transport raises: a create that was sent stays uncertain. So it does after a 404 that is a
+            # proxy's page, which is no evidence about the task.
+            is_unknown = isinstance(call.error, NotFoundError) and is_json_object(call.error.body)
+            if call.error is not None and not is_unknown:
+                return None
+            if len(found) > 1:
+                return None
+        give_up_at = min(give_up_at, clock.now() + UNKNOWN_FOR)  # from the first answers, which may take long
+        if len(found) == len(candidates) or clock.now() + PAUSE > give_up_at:
+            return next(iter(found.values()), None)
+        await clock.sleep(PAUSE)
 
 
 def could_be_of(task: VideoTask, attempt: Attempt, order: Order) -> bool:

@@ -33,8 +33,7 @@ def facts(order: Order) -> dict[str, Any]:
 
 
 def uncertain(order: Order, refusal: ServiceError | None = None) -> UncertainCreateError:
-    """Whether the service accepted the order is unknown; the message names every unclear attempt and refused resend.
-    ``refusal`` is that of the last attempt."""
+    """Whether the service accepted the order is unknown. ``refusal`` is that of the last attempt."""
     if order.state is OrderState.ABANDONED and order.closing is not None:
         return UncertainCreateError(
             f"order {order.order_id!r} was abandoned ({order.closing.reason}) and is not sent again; a new video needs "
@@ -72,8 +71,7 @@ def _what_is_known(attempt: Attempt) -> str:
 
 
 def not_sent(order: Order, failure: BaseException | None, known: Iterable[str]) -> CreateError:
-    """This send could not connect; an earlier attempt may be unclear all the same. ``known`` values are hidden: a
-    transport of the user's own may say anything."""
+    """This send could not connect; an earlier attempt may be unclear all the same. ``known`` values are hidden."""
     cause = hide_secrets(str(failure), known) or type(failure).__name__
     if is_unaccounted(order):
         message = (
@@ -208,8 +206,7 @@ def _hours(seconds: float) -> str:
 def check_reason(what: str, reason: object) -> None:
     """Raise InvalidRequestError when an operator's decision has no reason."""
     if not isinstance(reason, str) or not reason.strip():
-        message = f"orders.{what} needs a reason, which is recorded"
-        raise InvalidRequestError(message, problems=[message])
+        raise InvalidRequestError(f"orders.{what} needs a reason, which is recorded")
 
 
 def check_page(since: datetime | None, limit: int | None) -> None:
@@ -231,8 +228,7 @@ def check_shard(shard: Shard | None) -> None:
         case (int(index), int(count)) if 0 <= index < count:
             pass
         case _:
-            problem = f"shard: must be (i, n) with 0 <= i < n: {shard!r}"
-            raise InvalidRequestError(problem, problems=[problem])
+            raise InvalidRequestError(f"shard: must be (i, n) with 0 <= i < n: {shard!r}")
 
 
 def parse_states(states: OrderStates | None) -> frozenset[OrderState]:
@@ -242,17 +238,9 @@ def parse_states(states: OrderStates | None) -> frozenset[OrderState]:
     names = [states] if isinstance(states, str) else list(states)
     unknown = [state for state in names if state not in list(OrderState)]
     if unknown:
-        problem = f"states: no such state: {', '.join(map(repr, unknown))}; there are: {', '.join(OrderState)}"
-        raise InvalidRequestError(problem, problems=[problem])
+        known = ", ".join(OrderState)
+        raise InvalidRequestError(f"states: no such state: {', '.join(map(repr, unknown))}; there are: {known}")
     return frozenset(map(OrderState, names))
-
-
-def check_wait(seconds: float | None) -> None:
-    """Raise InvalidRequestError unless it is None or a number of seconds above 0."""
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if seconds is not None and not (is_number and seconds > 0):
-        problem = f"wait_for_sender: must be a number of seconds above 0, or None: {seconds!r}"
-        raise InvalidRequestError(problems=[problem])
 
 
 def still_sending(order_id: str, order: Order | None, seconds: float) -> StillSendingError:

@@ -39,13 +39,7 @@ def evidence_of_answer(answer: Answer, *, is_complete: bool, at: datetime) -> Ev
 def evidence_without_answer(
     delivery: Delivery, failure: BaseException | None, *, unparsed: bytes, at: datetime, known: KnownValues
 ) -> Evidence:
-    """The outcome of a send without a response that could be read.
-
-    Args:
-        failure: What ended the send.
-        unparsed: What was received all the same. It proves nothing, whatever its status.
-        known: Values that no text may show.
-    """
+    """The outcome of a send without a response that could be read; ``unparsed``: what was received, and no proof."""
     if isinstance(failure, TransportError | TimeoutError):
         cause = excerpt(str(failure), known) or "it timed out"
     elif isinstance(failure, asyncio.CancelledError | None):

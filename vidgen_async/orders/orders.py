@@ -4,6 +4,7 @@ This is the public interface: creates, and the decisions of an operator about un
 :mod:`vidgen_async.orders.sending`.
 """
 
+import asyncio
 import logging
 import uuid
 import warnings
@@ -11,7 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, tzinfo
 from functools import partial
-from typing import get_args
+from typing import Protocol, get_args
 
 from vidgen_async.clock import within
 from vidgen_async.errors import AuthenticationError, InvalidRequestError, JournalError, OrderStateError
@@ -25,7 +26,7 @@ from vidgen_async.orders.error_messages import (
     check_page,
     check_reason,
     check_shard,
-    check_wait,
+    conflict,
     key_refused,
     parse_states,
     still_sending,
@@ -33,10 +34,15 @@ from vidgen_async.orders.error_messages import (
     unreadable,
     wrong_state,
 )
-from vidgen_async.orders.local_images import ImagesToUpload, ImageUploads
-from vidgen_async.orders.reports import report_found_uncertain
 from vidgen_async.orders.sending import OnReceipt, Resend, Sender, Shared
-from vidgen_async.service.endpoints import checked_task_id, create_body, read_request
+from vidgen_async.orders.settlement import report_found_uncertain
+from vidgen_async.service.endpoints import (
+    add_image_ids,
+    checked_task_id,
+    content_of_images,
+    create_body,
+    read_request,
+)
 from vidgen_async.types.budgets import BudgetState, SpendKey, SpendRow
 from vidgen_async.types.http import Delivery
 from vidgen_async.types.orders import (
@@ -62,6 +68,19 @@ LONGEST_ORDER_ID = 200
 _CHUNK = 1000
 
 
+class ImagesToUpload(Protocol):
+    """The local images of one request, which are not uploaded yet."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What each is compared by: the SHA-256 of its content, or the image id of an asset."""
+        ...
+
+    async def upload(self) -> tuple[str, ...]:
+        """Upload them, and return their image ids. Cancelling the call stops the upload."""
+        ...
+
+
 class Orders:
     """The orders of one account on one journal, and what a person can do about an uncertain one."""
 
@@ -73,7 +92,7 @@ class Orders:
         account: str,
         get_task: Callable[[str], Awaitable[VideoTask]],
         check: Callable[[VideoRequest], Awaitable[object]] | None = None,
-        budgets: Budgets | None = None,
+        budgets: Budgets,
     ) -> None:
         self._shared = shared
         self._sender = sender
@@ -88,7 +107,6 @@ class Orders:
         self._check = check
         self._budgets = budgets
         self._check_usable = shared.check_usable
-        self._image_uploads = ImageUploads(self._find_content, shared.upload_locks)
 
     # -- creating ------------------------------------------------------------------------------------------------------
 
@@ -131,7 +149,7 @@ class Orders:
                 UserWarning,
                 stacklevel=3,
             )
-        check_wait(wait_for_sender)
+        _check_wait(wait_for_sender)
         ref = self._ref(order_id)
         work = partial(self._create, ref, request, on_receipt, images, on_order, validate=validate)
         if wait_for_sender is None:
@@ -154,8 +172,7 @@ class Orders:
         if images is None:
             content = OrderContent(body=create_body(request))
         else:
-            check_planned = partial(self._check_request, ref) if validate else None
-            content = await self._image_uploads.complete(ref, request, images, check_planned)
+            content = await self._add_images(ref, request, images, validate=validate)
             self._check_usable()  # the client may have been closed during the upload
             request = read_request(content.body)
         if on_order is not None:
@@ -182,16 +199,36 @@ class Orders:
         these ``problems``, so that nothing shows whether it is the same request."""
         self._check_usable()
         ref = self._ref(order_id)
-        async with self._image_uploads.lock(ref):
+        async with self._upload_lock(ref):
             order = await self.find(order_id)
             if order is not None:
                 raise unreadable(order_id, order.state, problems)
             if self._sender.find_running(ref) is not None:
                 raise unreadable(order_id, OrderState.QUEUED, problems)
 
-    async def _find_content(self, ref: OrderRef) -> OrderContent | None:
-        running = self._sender.find_running(ref)
-        return await self._settlement.read(ref) if running is None else running.content
+    def _upload_lock(self, ref: OrderRef) -> asyncio.Lock:
+        """Held while the images of the order are uploaded; shared with the client's other accounts and keys."""
+        return self._shared.upload_locks.setdefault(ref, asyncio.Lock())
+
+    async def _add_images(
+        self, ref: OrderRef, request: VideoRequest, images: ImagesToUpload, *, validate: bool
+    ) -> OrderContent:
+        """The content of the order, with the ids of its images: they are uploaded before it is stored, since until then
+        there is no order, and no charge. A known order is found by their content, without an upload.
+
+        Concurrent calls upload once, provided that the caller submits the content before it awaits anything else.
+        """
+        async with self._upload_lock(ref):
+            running = self._sender.find_running(ref)
+            known = await self._settlement.read(ref) if running is None else running.content
+            if known is not None:
+                return _with_known_ids(ref, request, images, known)
+            planned = add_image_ids(request, images.keys)
+            if validate:
+                await self._check_request(ref, planned)
+            ids = await images.upload()
+            local = {each: key for each, key in zip(ids, images.keys, strict=True) if each != key}
+            return OrderContent(body=create_body(add_image_ids(request, ids)), local_images=local)
 
     async def _check_request(self, ref: OrderRef, request: VideoRequest) -> None:
         if self._check is None:
@@ -248,15 +285,12 @@ class Orders:
             JournalError: The journal cannot be read.
         """
         self._check_usable()
-        if self._budgets is None:
-            return None
         return await self._budgets.read(self._service, self._account, self._clock.wall())
 
     async def prepare_budget(self) -> None:
         """Compare the sums of a budget with the orders, once; without one nothing is read. A client does it when it is
         entered, or at its first create."""
-        if self._budgets is not None:
-            await self._budgets.prepare(self._service, self._account)
+        await self._budgets.prepare(self._service, self._account)
 
     async def spend(self, by: SpendKey = "day", *, since: datetime | None = None, tz: tzinfo = UTC) -> list[SpendRow]:
         """What the creates of this account have cost, as far as the journal knows, with or without a budget. Nothing is
@@ -278,7 +312,7 @@ class Orders:
         self._check_usable()
         check_page(since, None)
         if by not in get_args(SpendKey):
-            raise InvalidRequestError(problems=[f"by: must be one of {', '.join(get_args(SpendKey))}: {by!r}"])
+            raise InvalidRequestError(f"by: must be one of {', '.join(get_args(SpendKey))}: {by!r}")
         if not isinstance(self._journal, SpendingJournal):
             raise JournalError(f"the journal {type(self._journal).__name__} does not add up what orders have cost")
         await self._settlement.flush_results()
@@ -537,4 +571,21 @@ def check_order_id(order_id: object) -> None:
     elif len(order_id) > LONGEST_ORDER_ID or not order_id.isprintable():
         problem = f"order_id must be at most {LONGEST_ORDER_ID} printable characters: {order_id[:80]!r}"
     if problem:
-        raise InvalidRequestError(problem, problems=[problem])
+        raise InvalidRequestError(problem)
+
+
+def _check_wait(seconds: float | None) -> None:
+    """Raise InvalidRequestError unless it is None or a number of seconds above 0."""
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if seconds is not None and not (is_number and seconds > 0):
+        raise InvalidRequestError(f"wait_for_sender: must be a number of seconds above 0, or None: {seconds!r}")
+
+
+def _with_known_ids(ref: OrderRef, request: VideoRequest, images: ImagesToUpload, known: OrderContent) -> OrderContent:
+    """The content with the image ids of a known order, whatever else in it may be different."""
+    ids = read_request(known.body).image_ids
+    asked = add_image_ids(request, images.keys).image_ids or ()
+    if not isinstance(ids, tuple) or content_of_images(known, ids) != content_of_images(known, asked):
+        raise conflict(ref.order_id, "was already used with other images")
+    own = add_image_ids(request, ids[len(asked) - len(images.keys) :])
+    return OrderContent(body=create_body(own), local_images=known.local_images)

@@ -30,8 +30,7 @@ class Results:
 
     @contextmanager
     def hold(self, task_ids: Iterable[str]) -> Iterator[Callable[[str, VideoTask], None]]:
-        """A block in which the end of these tasks is recorded only by the function that it yields: by the caller that
-        has handled it."""
+        """A block in which the end of these tasks is recorded only by the function that it yields."""
         ids = list(task_ids)
         self._held.update(ids)
         try:
@@ -63,8 +62,7 @@ class Results:
 
     @contextmanager
     def handling(self, task_ids: Iterable[str]) -> Iterator[None]:
-        """A block in which the end of these tasks is not recorded, even if another caller has handled it; afterwards it
-        is, unless the block, or a concurrent one for the same task, raised."""
+        """A block after which the end of these tasks is recorded, unless it, or one at the same time, has raised."""
         ids = set(task_ids)
         with self.hold(ids):
             for task_id in ids:

@@ -42,7 +42,7 @@ from vidgen_async.events import Event, contain_hook, current_order
 from vidgen_async.journal.base import Journal, MustWait, OrderChanged, OverBudget
 from vidgen_async.orders.balances import Balances
 from vidgen_async.orders.budgets import Budgets, Charges, budget_exceeded
-from vidgen_async.orders.confirmation import Confirmation
+from vidgen_async.orders.confirmation import confirm
 from vidgen_async.orders.error_messages import (
     check_attempt,
     conflict,
@@ -55,9 +55,14 @@ from vidgen_async.orders.error_messages import (
     wrong_state,
 )
 from vidgen_async.orders.evidence import evidence_of_answer, evidence_without_answer
-from vidgen_async.orders.reports import report_duplicates, report_found_uncertain, report_outcome, report_wait
 from vidgen_async.orders.results import Results
-from vidgen_async.orders.settlement import Settlement
+from vidgen_async.orders.settlement import (
+    Settlement,
+    report_duplicates,
+    report_found_uncertain,
+    report_outcome,
+    report_wait,
+)
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import showable, visible_headers
 from vidgen_async.service import request_records
@@ -249,7 +254,7 @@ class Sender:
         endpoints: Endpoints,
         balances: Balances,
         get_task: Callable[[str], Awaitable[VideoTask]],
-        budgets: Budgets | None = None,
+        budgets: Budgets,
     ) -> None:
         self._shared = shared
         self._transport = shared.transport
@@ -262,7 +267,7 @@ class Sender:
         self._time_limit = endpoints.timeouts.create
         self._balances = balances
         self._budgets = budgets
-        self._confirmation = Confirmation(journal=shared.journal, clock=shared.clock, get_task=get_task)
+        self._get_task = get_task
 
     # -- the call ------------------------------------------------------------------------------------------------------
 
@@ -305,7 +310,7 @@ class Sender:
 
     async def resend(self, order: Order, resend: Resend) -> Receipt:
         """Send the uncertain order once more, as an operator decided. No create of it may be under way."""
-        reserved = None if self._budgets is None else await self._budgets.estimate(order.ref, order.body)
+        reserved = await self._budgets.estimate(order.ref, order.body)
         create = Create(ref=order.ref, content=order, order=order, resend=resend, reserved=reserved)
         create.checked.set_result(None)
         self._start(create, self._send_until_settled(create))
@@ -377,7 +382,7 @@ class Sender:
             raise conflict(ref.order_id, "was already used for a different request")
         if check is not None and (order is None or order.state in SENDABLE):
             await check()
-        if self._budgets is not None and (order is None or order.state in SENDABLE):
+        if order is None or order.state in SENDABLE:
             create.reserved = await self._budgets.estimate(ref, content.body)
         if not create.checked.done():
             create.checked.set_result(None)
@@ -443,7 +448,7 @@ class Sender:
     async def _confirm(self, create: Create) -> None:
         """If the order is uncertain, check whether one of its candidates is its task."""
         if create.stored_order.state is OrderState.UNCERTAIN:
-            create.order = await self._confirmation.confirm(create.stored_order)
+            create.order = await confirm(create.stored_order, self._journal, self._clock, self._get_task)
 
     def _raise_refusal_of_others(self, create: Create, seen: Collection[int]) -> None:
         """Raise the refusal with which a concurrent send of the order ended."""
@@ -464,8 +469,7 @@ class Sender:
             UncertainCreateError: It may have been made, and this could not be stored.
         """
         while True:
-            if self._budgets is not None:
-                await self._budgets.check(create.stored_order, create.reserved, self._clock.wall())
+            await self._budgets.check(create.stored_order, create.reserved, self._clock.wall())
             create.slots = await self._reserve_slot(create.ref)
             create.attempt = create.received = create.connection = create.ended_by = cancelled = None
             try:
@@ -552,7 +556,7 @@ class Sender:
             reason="" if resend is None else resend.reason,
             mark=secrets.token_hex(8),
             reserved=create.reserved,
-            limits=() if self._budgets is None or pacing is None else self._budgets.limits,
+            limits=() if pacing is None else self._budgets.limits,
         )
         try:
             attempt = await self._journal.begin(permission)

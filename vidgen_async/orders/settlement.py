@@ -1,11 +1,12 @@
 """The one owner of what is written to the journal in the background: outcomes of attempts that it does not accept now,
-results of tasks, and balances."""
+results of tasks, and balances. And what is logged about orders."""
 
 import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -14,8 +15,8 @@ from vidgen_async.errors import JournalError, ReceiptNotStoredError, VidgenError
 from vidgen_async.events import Event
 from vidgen_async.journal.base import Journal
 from vidgen_async.orders.error_messages import facts
-from vidgen_async.orders.reports import report_found_uncertain
 from vidgen_async.redaction.messages import hide_secrets, showable
+from vidgen_async.service.endpoints import model_of
 from vidgen_async.types.orders import AttemptOutcome, Evidence, Order, OrderRef, TaskResult
 from vidgen_async.user_code import UserCode, describe
 
@@ -63,11 +64,7 @@ class Settlement:
         self._is_closed = False
 
     async def complete(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run the work to its end although the caller is cancelled, and wait for that end.
-
-        Raises:
-            ReceiptNotStoredError: Also in place of the caller's cancellation, since it names the task.
-        """
+        """Run the work to its end although the caller is cancelled; a ReceiptNotStoredError replaces that."""
         worker = asyncio.get_running_loop().create_task(work, name="settlement")
         self._workers.add(worker)
         worker.add_done_callback(self._workers.discard)
@@ -94,8 +91,7 @@ class Settlement:
         return f"{type(error).__name__}: {hide_secrets(str(error), self._known_secrets)}"
 
     def record_unsent(self, ref: OrderRef, mark: str) -> None:
-        """Record that nothing was sent of an attempt, although the journal may have it: it failed to confirm that. This
-        is written as soon as the journal answers; a commit that becomes visible later is settled when it is read."""
+        """Record that nothing was sent of an attempt that the journal did not confirm, but may have stored."""
         cause = "the journal did not confirm that the attempt was stored, so nothing was sent"
         evidence = Evidence(outcome=AttemptOutcome.NOT_SENT, at=self._clock.wall(), cause=cause)
         self._unsent[ref, mark] = evidence
@@ -123,11 +119,9 @@ class Settlement:
         return order
 
     async def write(self, order: Order, n: int, evidence: Evidence) -> Order:
-        """Write the evidence about attempt ``n``, and return the order with it.
+        """Write the evidence about attempt ``n``, within RETRY_FOR seconds, and return the order with it.
 
-        Raises:
-            ReceiptNotStoredError: No write succeeded within RETRY_FOR, and the attempt was accepted. With any other
-                outcome the order is returned as if it were written; it is written later.
+        What is not written by then is written later; for a receipt a ReceiptNotStoredError is raised.
         """
         ref = order.ref
         failures, give_up_at = 0, math.inf
@@ -163,8 +157,7 @@ class Settlement:
         return order
 
     async def flush(self, ref: OrderRef) -> None:
-        """Write what is not written yet of this order: it must not be sent while the journal knows less than this
-        client. Raises what the journal raises, or a ReceiptNotStoredError that names the task."""
+        """Write what is not written yet of this order, or raise: the journal must not know less than this client."""
         for key, evidence in [item for item in self.unwritten.items() if item[0][0] == ref]:
             with UserCode() as call:
                 await self._write_late(key, evidence)
@@ -224,8 +217,7 @@ class Settlement:
                 await self._clock.sleep(backoff(failures, 1.0, longest=_LONGEST_PAUSE))
 
     async def _write_each(self, *, stop_after: float = math.inf) -> bool:
-        """Attempt once to write everything, until failures have taken ``stop_after`` seconds. Return whether there were
-        none."""
+        """Attempt once to write everything, until failures took ``stop_after`` seconds; whether there were none."""
         writes: list[tuple[Callable[[], Awaitable[None]], Callable[[BaseException], None]]] = [
             (partial(self._write_late, key, evidence), partial(self._report_late, key[0], evidence))
             for key, evidence in self.unwritten.items()
@@ -306,3 +298,36 @@ class Settlement:
         )
         failure.__cause__ = showable(error, self._known_secrets)
         return failure
+
+
+def report_outcome(order: Order, n: int, evidence: Evidence) -> None:
+    """Log the outcome of an attempt."""
+    Event[f"ORDER_{evidence.outcome.name}"].log(
+        logger,
+        order_id=order.order_id,
+        attempt=n,
+        outcome=str(evidence.outcome),
+        status=evidence.status,
+        task_id=evidence.task_id,
+        request_id=evidence.request_id,
+        cause=evidence.cause or None,
+        model=model_of(order.body),
+    )
+
+
+def report_found_uncertain(order: Order, now: datetime) -> None:
+    """Log the attempts that a read of the journal at ``now`` made uncertain: their sender may not exist any more."""
+    for n, evidence in order.found_uncertain(now):
+        report_outcome(order, n, evidence)
+
+
+def report_wait(order: Order, until: datetime, now: datetime) -> None:
+    """Log that the create waits for the outcome of another one."""
+    seconds = round((until - now).total_seconds(), 1)
+    Event.ORDER_AWAITED.log(logger, order_id=order.order_id, seconds=seconds, until=f"{until:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def report_duplicates(order: Order) -> None:
+    """Log an order that has several tasks."""
+    if len(order.task_ids) > 1:
+        Event.ORDER_DUPLICATED.log(logger, order_id=order.order_id, task_ids=order.task_ids)

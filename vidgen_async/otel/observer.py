@@ -1,20 +1,45 @@
 """What is observed: the watcher and the orders of a client, and the events of the process."""
 
 import asyncio
+import logging
 import threading
 import weakref
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from contextvars import Context
 from datetime import UTC, datetime
+from types import TracebackType
 
-from vidgen_async import Client, events
-from vidgen_async.otel.guard import Guard
+from vidgen_async import Client
+from vidgen_async.events import Event, listeners
 from vidgen_async.types import Orders, OrderStateName, Watcher
+from vidgen_async.user_code import current_task, must_propagate
+
+logger = logging.getLogger(__name__)
 
 #: The states of orders that are counted, and the maximum number of orders that is counted in each.
 _STATES: tuple[OrderStateName, ...] = ("queued", "sending", "uncertain")
 _MOST_COUNTED = 10_000
+
+
+class Guard:
+    """A block of telemetry, which suppresses exceptions, so that no request is affected; the first one is logged."""
+
+    __slots__ = ("_has_logged",)
+
+    def __init__(self) -> None:
+        self._has_logged = False
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> bool:
+        if error is None or must_propagate(error, current_task()):
+            return False
+        if not self._has_logged:
+            self._has_logged = True
+            Event.TELEMETRY_FAILED.log(logger, error=type(error).__name__)
+        return True
 
 
 class Observer(AbstractContextManager["Observer"]):
@@ -97,16 +122,16 @@ class Subscriber:
         """Add observers, and remove those that report nothing any more."""
         with self._lock:
             self.observers = tuple(one for one in (*self.observers, *more) if one.watcher is not None)
-            is_listening = self._receive in events.listeners
+            is_listening = self._receive in listeners
             if self.observers and not is_listening:
-                events.listeners.append(self._receive)
+                listeners.append(self._receive)
             elif not self.observers and is_listening:
-                events.listeners.remove(self._receive)
+                listeners.remove(self._receive)
 
-    def on_event(self, event: events.Event, fields: Mapping[str, object]) -> None:
+    def on_event(self, event: Event, fields: Mapping[str, object]) -> None:
         """Handle an event. It may raise."""
         raise NotImplementedError
 
-    def _receive(self, event: events.Event, fields: Mapping[str, object]) -> None:
+    def _receive(self, event: Event, fields: Mapping[str, object]) -> None:
         with self._guard:
             self.on_event(event, fields)

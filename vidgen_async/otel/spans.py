@@ -14,7 +14,7 @@ from vidgen_async import __version__
 from vidgen_async.clock import LoopClock
 from vidgen_async.errors import TransportError
 from vidgen_async.events import current_order
-from vidgen_async.otel.guard import Guard
+from vidgen_async.otel.observer import Guard
 from vidgen_async.otel.operations import operation_spans
 from vidgen_async.redaction.messages import excerpt, hide_secrets
 from vidgen_async.service.codec import request_id_of

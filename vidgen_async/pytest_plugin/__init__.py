@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vidgen_async.pytest_plugin.event_loops import get_on_loop, register_fixtures
-from vidgen_async.pytest_plugin.settings import MARKER, add_marker, add_settings, ini_choice, mode_of, source_of
+from vidgen_async.pytest_plugin.settings import (  # noqa: F401 - pytest calls its hook
+    MARKER,
+    MARKER_HELP,
+    ini_choice,
+    mode_of,
+    pytest_addoption,
+    source_of,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,12 +135,8 @@ def vidgen_aioresponses_fix(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(core, "ClientResponse", partial(response, stream_writer=SimpleNamespace(output_size=0)))
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    add_settings(parser)
-
-
 def pytest_configure(config: pytest.Config) -> None:
-    add_marker(config)
+    config.addinivalue_line("markers", MARKER_HELP)
     for name in ("vidgen_mode", "vidgen_record_from"):
         ini_choice(config, name)  # an unknown value ends the run
     register_fixtures(config.pluginmanager)

@@ -40,8 +40,7 @@ def has_loop(request: pytest.FixtureRequest) -> bool:
 
 
 def get_on_loop(request: pytest.FixtureRequest, what: str) -> Any:
-    """The ``sandbox`` on the test's loop, or the ``stack``: an AsyncExitStack that is closed on it, after everything
-    that is set up from now on. The test fails if it has no loop."""
+    """The ``sandbox`` on the test's loop, or the ``stack``, which is closed on it. The test fails if it has no loop."""
     loop = _loop_of(request)
     if loop is None:
         pytest.fail(

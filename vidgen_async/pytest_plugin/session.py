@@ -64,14 +64,8 @@ class Session:
             return None
         return transport.part if transport.part.exists() else None
 
-    def record_outcome(self, outcome: str, error: BaseException | None) -> None:
-        """Called with the outcome of the test."""
-        self.has_passed = outcome == "passed"
-        self.is_busy = isinstance(error, CassetteBusyError)
-
     def end(self) -> None:
-        """Called when all fixtures are torn down. If the test has passed, misses and unused interactions of a replay
-        are raised, and a recording is published; otherwise it is not published, and the old cassette stays."""
+        """Called when all fixtures are torn down: check a replay, and publish a recording, if the test has passed."""
         transport = self.cassette.transport
         if isinstance(transport, ReplayTransport):
             if self.has_passed:
@@ -87,8 +81,7 @@ class Session:
 
 
 def start_session(request: pytest.FixtureRequest) -> VidgenCassette:
-    """The cassette of the test, which this module ends and reports; the test fails with one sentence if the markers,
-    options or environment are invalid."""
+    """The cassette of the test, which this module ends and reports; the test fails if its settings are invalid."""
     __tracebackhide__ = True
     manager = request.config.pluginmanager
     if not manager.has_plugin(__name__):
@@ -146,7 +139,8 @@ def pytest_runtest_makereport(
     if session is not None:
         error = call.excinfo and call.excinfo.value
         if report.when == "call":
-            session.record_outcome(report.outcome, error)
+            session.has_passed = report.outcome == "passed"
+            session.is_busy = isinstance(error, CassetteBusyError)
         _explain(report, session, error)
         if report.when == "teardown":
             _summarize(report, session)
@@ -155,8 +149,7 @@ def pytest_runtest_makereport(
 
 
 def _explain(report: pytest.TestReport, session: Session, error: BaseException | None) -> None:
-    """Add to the report of a failure: the requests that were not on the cassette, if their errors were caught, and the
-    path of the recording."""
+    """Add to the report of a failure the misses whose errors were caught, and the path of the recording."""
     if not report.failed:
         return
     misses = [miss for miss in session.misses if miss is not error]
@@ -267,8 +260,7 @@ def _service_of_the_environment(request: pytest.FixtureRequest) -> tuple[str, st
 
 
 def file_name(test: str) -> str:
-    """The file for a test named ``Class.test[param]``. In a name that is too long or has other characters, these are
-    replaced, and a digest of the whole name is appended; no plain name has this form."""
+    """The file for a test named ``Class.test[param]``; a digest is added to a name that is too long or not plain."""
     if len(test) <= LONGEST and _PLAIN.fullmatch(test):
         return f"{test}.json"
     digest = hashlib.sha256(test.encode(errors="surrogatepass")).hexdigest()[:12]
@@ -276,8 +268,7 @@ def file_name(test: str) -> str:
 
 
 def cassettes_of(test_file: Path, together: Path | None, root: Path) -> Path:
-    """The directory of cassettes for a test file: ``cassettes`` beside it, or its own directory below ``together``, for
-    the cassettes of all tests; ``root`` is pytest's rootdir."""
+    """The directory of cassettes for a test file: ``cassettes`` beside it, or its own directory below ``together``."""
     if together is None:
         return test_file.parent / "cassettes"
     below = test_file.parent.relative_to(root) if test_file.is_relative_to(root) else test_file.parent

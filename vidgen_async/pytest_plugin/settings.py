@@ -16,7 +16,8 @@ MODE_VARIABLE = "VIDGEN_CASSETTE_MODE"
 MARKER = "vidgen_cassette"
 _ARGUMENTS = ("name", "mode", "exhausted", "prompts", "ignore", "secrets", "allow_unused")
 
-_MARKER_HELP = (
+#: What ``pytest --markers`` shows.
+MARKER_HELP = (
     f"{MARKER}(*, name, mode, exhausted, prompts, ignore, secrets, allow_unused=False): how the cassette of this test "
     "is named, recorded and replayed; of several markers, the closest one is used for each argument. name: a "
     "path below the directory of cassettes, for tests that share one; mode: replay, record, append or auto; "
@@ -25,7 +26,7 @@ _MARKER_HELP = (
 )
 
 
-def add_settings(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
     """The options and ini values of this plugin."""
     group = parser.getgroup("vidgen", "cassettes of vidgen_async")
     group.addoption(
@@ -51,14 +52,8 @@ def add_settings(parser: pytest.Parser) -> None:
     parser.addini("vidgen_record_from", "as --vidgen-record-from", default="")
 
 
-def add_marker(config: pytest.Config) -> None:
-    """Register the marker of this plugin."""
-    config.addinivalue_line("markers", _MARKER_HELP)
-
-
 def mode_of(config: pytest.Config, marker_mode: str | None = None) -> str:
-    """The mode of a test; ``marker_mode`` is that of its markers. The environment may be invalid, also in runs that do
-    not use cassettes: UsageError only where it is used."""
+    """The mode of a test; ``marker_mode`` is that of its markers. UsageError if the environment has an invalid one."""
     variable = _check_choice(MODE_VARIABLE, os.environ.get(MODE_VARIABLE), MODES)
     return config.getoption("vidgen_mode") or variable or marker_mode or ini_choice(config, "vidgen_mode") or "replay"
 
@@ -92,8 +87,7 @@ def _one_of(words: tuple[str, ...]) -> str:
 
 
 def marker_arguments(item: pytest.Item) -> dict[str, Any]:
-    """The arguments of the markers of a test; UsageError names one that is unknown or an invalid name. The others are
-    checked where they are used."""
+    """The arguments of the markers of a test; UsageError names one that is unknown, and an invalid name."""
     given: dict[str, Any] = {}
     for marker in reversed(list(item.iter_markers(MARKER))):
         if marker.args:

@@ -76,9 +76,8 @@ if TYPE_CHECKING:
     from vidgen_async.errors import AuthenticationSource
     from vidgen_async.journal.base import Journal, RunningPage
     from vidgen_async.media.download import FileProblem, VideoStream
-    from vidgen_async.orders import OnReceipt, Orders
-    from vidgen_async.orders.local_images import ImagesToUpload
-    from vidgen_async.transports.base import Response, Transport
+    from vidgen_async.orders import ImagesToUpload, OnReceipt, Orders
+    from vidgen_async.transports.base import Connection, Response, Transport
     from vidgen_async.watcher import Watcher, WatcherStats
     from vidgen_async.watcher.hooks import OnUpdate
     from vidgen_async.watcher.listeners import Poll, Polling
@@ -187,8 +186,7 @@ _LAZY = {
     "errors": ("AuthenticationSource",),
     "journal.base": ("Journal", "RunningPage"),
     "media.download": ("FileProblem", "VideoStream"),
-    "orders": ("OnReceipt", "Orders"),
-    "orders.local_images": ("ImagesToUpload",),
+    "orders": ("ImagesToUpload", "OnReceipt", "Orders"),
     "transports.base": ("Connection", "Response", "Transport"),
     "watcher": ("Watcher", "WatcherStats"),
     "watcher.hooks": ("OnUpdate",),

@@ -152,12 +152,9 @@ LONGEST_RETRY_AFTER = 3600.0
 
 
 def retry_after(headers: Headers, wall: datetime) -> float | None:
-    """Parse a Retry-After header: a number of seconds, or an HTTP date.
+    """Return the seconds of a Retry-After header, from 0 to 3600; None if there is none, or it cannot be parsed.
 
     A date is compared with the ``Date`` of the response, which is of the same clock, or else with ``wall``.
-
-    Returns:
-        Seconds from 0 to 3600; None if there is no header or it cannot be parsed.
     """
     value = headers.get("Retry-After")
     if value is None:

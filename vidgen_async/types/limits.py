@@ -73,8 +73,7 @@ def compute_turn(holds: Iterable[Hold], pacing: Pacing, now: datetime) -> Turn:
 
 
 def make_hold(counted_at: datetime, pacing: Pacing, now: datetime, *, is_open: bool) -> Hold:
-    """Return the slot of an attempt that the service has counted by ``counted_at``. ``is_open``: its outcome is not
-    known yet, so that a response may free the slot sooner."""
+    """Return the slot of an attempt counted by then; a response may free it sooner if its outcome ``is_open``."""
     window = timedelta(seconds=pacing.window) + SLOT_MARGIN
     until = counted_at + window
     return Hold(until, now + window if is_open else until)
@@ -86,10 +85,6 @@ def compute_retry_at(answered_at: datetime, retry_after: float | None) -> dateti
     Each 429 pauses the account, because the count of the journal explains none: a create starts only if that count
     leaves a slot free. So another program uses the account, orders are missing in the journal, or the service is at
     another limit (section 7: channel capacity).
-
-    Args:
-        answered_at: When the 429 was received.
-        retry_after: Its Retry-After in seconds, at most an hour; None without one.
     """
     return answered_at + timedelta(seconds=PAUSE_WITHOUT_RETRY_AFTER if retry_after is None else retry_after)
 

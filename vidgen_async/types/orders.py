@@ -205,8 +205,7 @@ class Attempt(Serializable):
         return evidence.at if evidence.answered else self.deadline_at
 
     def correct_counted_at(self, counted_at: datetime, now: datetime) -> datetime:
-        """Return the stored ``counted_at``, corrected if the clock was set back since, so that no create waits for a
-        date in the future. An attempt with a response was counted by ``now``, any other within its time limit."""
+        """Return the stored ``counted_at``, not in the future even if the clock was set back since."""
         is_answered = self.evidence is not None and self.evidence.answered
         latest = now if is_answered else now + (self.deadline_at - self.sent_at)
         return latest if counted_at > latest + SET_BACK else counted_at
@@ -493,11 +492,9 @@ class Spend:
 
 
 def idempotency_key(namespace: str, account: str, order_id: str) -> str:
-    """Return the Idempotency-Key of an order. It is derived from its arguments, so that it is the same after a crash,
-    and after the loss of the journal if the namespace is the same.
+    """Return the Idempotency-Key of an order (section 8: 8 to 100 characters), the same after a crash.
 
-    It has 44 characters (section 8 allows 8 to 100). The namespace is random for each deployment: without it, two
-    deployments that use one account could derive the same key.
+    The namespace is random for each deployment: without it, two that use one account could derive the same key.
     """
     digest = hashlib.sha256("\0".join((namespace, account, order_id)).encode()).digest()
     return "vg1-" + base64.b32encode(digest).decode().lower()[:40]

@@ -422,11 +422,7 @@ TaskLike: TypeAlias = str | Receipt | VideoTask
 
 
 def task_id_of(task: TaskLike) -> str:
-    """Return the id of a task.
-
-    Raises:
-        TypeError: The argument is of another type; the message names the accepted ones.
-    """
+    """Return the id of a task; TypeError for what is none."""
     if isinstance(task, str):
         return task
     if isinstance(task, Receipt):

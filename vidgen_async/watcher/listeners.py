@@ -124,6 +124,10 @@ class Listener:
         for one in seen:
             self.ended(one, timeout_error(one, self.timeout))
 
+    def dropping(self) -> Iterator[None]:
+        """Drop what nobody reads, in steps, since that takes as long as to create it."""
+        return iter(())
+
 
 @define(eq=False)
 class Deadlines:
@@ -289,7 +293,6 @@ class Gatherer(Listener):
         return _outcome(seen, timeout_error(seen, self.timeout) if end is None else end)
 
     def dropping(self) -> Iterator[None]:
-        """Drop the outcomes that nobody reads, in steps, since that takes as long as to create them."""
         while self._ready:
             for _ in range(min(AT_ONCE, len(self._ready))):
                 self._ready.popleft()

@@ -25,12 +25,10 @@ _NEVER = float("inf")
 
 @define(eq=False, kw_only=True)
 class PollLoop:
-    """Calls ``poll(row, poller)`` for the tasks that are due on the schedule, in at most ``concurrency`` pollers, and
-    carries out the steps of ``expiring(listener)`` for deadlines.
+    """Calls ``poll(row, poller)`` for the tasks that are due, in at most ``concurrency`` pollers, and carries out the
+    steps of ``expiring(listener)`` for deadlines, while the schedule has items.
 
-    It runs while the schedule has items, and owns every worker that it starts. A poller that has nothing to do is
-    parked until it is used again. ``poll`` puts its row back on the schedule before it returns; if it is cancelled,
-    this is done for it. ``on_failure`` is called with any unexpected error.
+    ``poll`` puts its row back on the schedule before it returns; if it is cancelled, this is done for it.
     """
 
     _clock: Clock

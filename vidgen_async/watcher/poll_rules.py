@@ -64,8 +64,7 @@ def fault_of(error: Exception) -> PollFailure:
 
 
 def ends_watch(fault: PollFailure, in_a_row: int, *, is_new: bool, is_outage: bool = False) -> bool:
-    """Return whether the watch ends with this fault. ``is_new``: the receipt is less than two minutes old.
-    ``is_outage``: the service has answered this client before, so foreign responses may be those of a gateway."""
+    """Return whether the watch ends with this fault; ``is_outage``: foreign responses may be those of a gateway."""
     if (fault is PollFailure.GONE and is_new) or (fault is PollFailure.FOREIGN and is_outage):
         return False
     limit = _LIMITS.get(fault)
@@ -73,19 +72,12 @@ def ends_watch(fault: PollFailure, in_a_row: int, *, is_new: bool, is_outage: bo
 
 
 def final_error(error: Exception, fault: PollFailure, task_id: str) -> Exception:
-    """Return the error that waiters raise: for a 410 a NotFoundError, for a 401 always an AuthenticationError; others
-    are unchanged, with a note that names the task."""
+    """Return the error that waiters raise: of the class of its fault, with a note that names the task."""
     if isinstance(error, ServiceError):
         kind = {PollFailure.GONE: NotFoundError, PollFailure.UNAUTHORIZED: AuthenticationError}.get(fault)
         if kind is not None and not isinstance(error, kind):
-            converted = kind(
-                error.message,
-                status=error.status,
-                code=error.code,
-                body=error.body,
-                request_id=error.request_id,
-                retry_after=error.retry_after,
-            )
+            facts = {name: value for name, value in vars(error).items() if name != "__notes__"}
+            converted = kind(error.summary, **facts)
             converted.__cause__ = error
             error = converted
     if fault is PollFailure.FOREIGN:

@@ -225,8 +225,7 @@ class Schedule:
         self._enter(item, due, after)
 
     def resume(self, item: int, now: float, *, interval: float, after: float = 0.0) -> None:
-        """Put an item that was removed back on the schedule, no sooner than in ``after`` seconds: as it was planned, or
-        anew if it was delayed or now has another interval."""
+        """Put a removed item back: as it was planned, or anew if it was delayed or now has another interval."""
         due = self._dues[item]
         if item in self._delayed or interval != self.interval_of(item):
             due = _later(self._starts[item], interval)
@@ -242,16 +241,14 @@ class Schedule:
             self._delayed.discard(item)
 
     def reschedule(self, item: int, now: float, *, soon: bool = False, after: float = 0.0) -> None:
-        """Plan the next poll of an item that was taken: one interval after the start of its last poll, or in ``after``
-        seconds if that is later; with ``soon`` in five seconds, if that is earlier."""
+        """Plan the next poll of an item that was taken; ``soon``: in five seconds, if that is earlier."""
         time, interval = self._time(now), self._intervals.get(item)
         due = self._dues[item] if interval is None else _later(self._starts[item], interval)
         due = max(due, time + after)
         self._agenda.put(min(due, time + SOON) if soon else due, item)
 
     def bring_forward(self, item: int, now: float, *, interval: float, after: float = 0.0) -> None:
-        """Plan the next poll of an item anew, if it was delayed or now has a shorter interval, and that makes it
-        earlier. While the item is polled, only its interval changes."""
+        """Plan an item anew that was delayed or now has a shorter interval, if that makes its next poll earlier."""
         usual = self.interval_of(item)
         if interval >= usual and item not in self._delayed:
             return

@@ -54,8 +54,7 @@ class WatcherStats(Serializable):
 
 
 class Lateness:
-    """How late the polls of the last one to two windows of ``window`` seconds were, counted in buckets: a poll costs
-    the same however many there are, and so does reading."""
+    """How late the polls of the last one to two windows of ``window`` seconds were, counted in buckets."""
 
     def __init__(self, window: float) -> None:
         self.most = 0.0
@@ -93,11 +92,7 @@ class Lateness:
 
 
 class PollRate:
-    """The average over the last whole interval, or over several of them where they are shorter than a second.
-
-    Over a whole number of intervals each task is polled equally often, so that it does not matter when in an interval
-    most polls are.
-    """
+    """The average over a whole number of intervals, in which each task is polled equally often; at least a second."""
 
     def __init__(self, interval: float) -> None:
         intervals = math.ceil(1.0 / interval)
@@ -117,8 +112,7 @@ class PollRate:
         self._counts[-1][1] += 1
 
     def per_second(self, now: float) -> float:
-        """Return the rate over the last span, which ends with the last whole slot; in the first span, the rate since
-        the first poll, but over at least a second."""
+        """Return the rate over the last span of whole slots; in the first one, since the first poll."""
         if self._first_at is None:
             return 0.0
         counts = list(self._counts)

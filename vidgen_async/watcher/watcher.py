@@ -5,8 +5,18 @@ import logging
 import math
 import sys
 from array import array
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager
 from contextvars import Context, copy_context
 from datetime import datetime
 from itertools import chain, count
@@ -189,15 +199,9 @@ class Watcher:
             polling: With which API key the task is polled, and how often; of several intervals the shortest counts.
         """
         waiter = Waiter((task_id,), timeout, self._make_hooks(on_update), self._without_own(polling))
-        with self._reporting(waiter):
-            until = self._join(waiter, first_poll_after)
-            try:
-                self._attach(task_id, waiter, accepted_at, first_poll_after)
-                end = await waiter.end
-            finally:
-                self._leave(waiter)
-                if waiter.hooks is not None:
-                    await self._end_hooks(waiter, waiter.hooks, until)
+        async with self._listening(waiter, first_poll_after):
+            self._attach(task_id, waiter, accepted_at, first_poll_after)
+            end = await waiter.end
             if isinstance(end, LastState):
                 raise timeout_error(end, timeout)
             if isinstance(end, Exception):
@@ -223,16 +227,10 @@ class Watcher:
         change. The watch and its ``timeout`` begin with the first ``anext``; they end with the iterator's ``aclose``.
         """
         follower = Follower((task_id,), timeout, self._make_hooks(on_update), self._without_own(polling))
-        with self._reporting(follower):
-            until = self._join(follower, first_poll_after)
-            try:
-                self._attach(task_id, follower, accepted_at, first_poll_after)
-                while (task := await follower.next()) is not None:
-                    yield task
-            finally:
-                self._leave(follower)
-                if follower.hooks is not None:
-                    await self._end_hooks(follower, follower.hooks, until)
+        async with self._listening(follower, first_poll_after):
+            self._attach(task_id, follower, accepted_at, first_poll_after)
+            while (task := await follower.next()) is not None:
+                yield task
 
     async def as_completed(
         self,
@@ -260,25 +258,18 @@ class Watcher:
         gatherer = Gatherer(ids, timeout, self._make_hooks(on_update), self._without_own(polling))
         receipts = accepted_at or {}
         del task_ids, distinct, accepted_at  # they may be large, and need not live as long as the watch
-        with self._reporting(gatherer):
-            until = self._join(gatherer, first_poll_after)
-            try:
-                for start in range(0, len(gatherer.ids), AT_ONCE):
-                    for task_id in gatherer.ids[start : start + AT_ONCE]:
-                        self._attach(task_id, gatherer, receipts.get(task_id), first_poll_after)
+        async with self._listening(gatherer, first_poll_after):
+            for start in range(0, len(gatherer.ids), AT_ONCE):
+                for task_id in gatherer.ids[start : start + AT_ONCE]:
+                    self._attach(task_id, gatherer, receipts.get(task_id), first_poll_after)
+                await self._clock.sleep(0)
+            del receipts
+            for number in count(1):
+                if (outcome := await gatherer.next()) is None:
+                    break
+                yield outcome
+                if number % AT_ONCE == 0:  # the reader may never wait
                     await self._clock.sleep(0)
-                del receipts
-                for number in count(1):
-                    outcome = await gatherer.next()
-                    if outcome is None:
-                        break
-                    yield outcome
-                    if number % AT_ONCE == 0:  # the reader may never wait
-                        await self._clock.sleep(0)
-            finally:
-                await all_in_turns(self._clock, chain(self._leaving(gatherer), gatherer.dropping()))
-                if gatherer.hooks is not None:
-                    await self._end_hooks(gatherer, gatherer.hooks, until)
 
     async def as_added(
         self,
@@ -305,8 +296,7 @@ class Watcher:
             finally:
                 gatherer.add_no_more()
 
-        with self._reporting(gatherer):
-            until = self._join(gatherer, first_poll_after)
+        async with self._listening(gatherer, first_poll_after):
             adder = asyncio.ensure_future(add())
             try:
                 while (outcome := await gatherer.next()) is not None:
@@ -316,9 +306,6 @@ class Watcher:
             finally:
                 adder.cancel()
                 await asyncio.gather(adder, return_exceptions=True)
-                await all_in_turns(self._clock, chain(self._leaving(gatherer), gatherer.dropping()))
-                if gatherer.hooks is not None:
-                    await self._end_hooks(gatherer, gatherer.hooks, until)
 
     @property
     def stats(self) -> WatcherStats:
@@ -377,15 +364,24 @@ class Watcher:
         rest = None if until is None else max(until - self._clock.now(), _HOOK_GRACE)
         await hooks.aclose(self._clock, _HOOK_GRACE if self._is_closed else rest)
 
-    @contextmanager
-    def _reporting(self, listener: Listener) -> Iterator[None]:
-        """Report the start and the end of the call that made the listener."""
+    @asynccontextmanager
+    async def _listening(self, listener: Listener, first_poll_after: float) -> AsyncIterator[None]:
+        """The call that made the listener: it is reported, its time limit runs, and then it leaves its tasks."""
         wait, ids = listener.wait_number, listener.ids
         task_id = ids[0] if len(ids) == 1 else None
         Event.WAIT_STARTED.log(self._logger, wait=wait, count=len(ids), task_id=task_id)
         error: str | None = None
         try:
-            yield
+            until = self._join(listener, first_poll_after)
+            try:
+                yield
+            finally:
+                leaving = chain(self._leaving(listener), listener.dropping())
+                if len(ids) == 1:
+                    next(leaving, None)  # without a turn of the event loop
+                await all_in_turns(self._clock, leaving)
+                if listener.hooks is not None:
+                    await self._end_hooks(listener, listener.hooks, until)
         except BaseException as failure:
             error = None if isinstance(failure, GeneratorExit) else type(failure).__name__
             raise
@@ -435,10 +431,6 @@ class Watcher:
             self._set_accepted(row, accepted_at)
         if (task := self._tasks.get(row)) is not None:
             listener.changed(task)
-
-    def _leave(self, listener: Listener) -> None:
-        for _ in self._leaving(listener):
-            pass
 
     def _leaving(self, listener: Listener) -> Iterator[object]:
         self._poll_loop.deadlines.remove(listener)
