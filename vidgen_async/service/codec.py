@@ -1,4 +1,4 @@
-"""The one place where JSON becomes values (cattrs).
+"""The one place where JSON becomes values.
 
 Responses are parsed leniently. A field that cannot be read as its type is left out and kept, as received, in
 ``extra`` under its wire name; only what a value cannot be without (an id) is an UnexpectedResponseError.
@@ -7,10 +7,8 @@ Responses are parsed leniently. A field that cannot be read as its type is left 
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import cache, cached_property, partial
-from operator import eq
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import attrs
 from yarl import URL
@@ -31,16 +29,13 @@ from vidgen_async.types.resources import (
     VideoTask,
 )
 
-if TYPE_CHECKING:
-    from cattrs.converters import Converter
-
 T = TypeVar("T")
 
 
 # -- reading values --------------------------------------------------------------------------------------------------
 
 
-def _integer(value: Any, _: Any = None) -> int:
+def _integer(value: Any) -> int:
     if isinstance(value, bool):
         raise TypeError
     if isinstance(value, int):
@@ -52,13 +47,13 @@ def _integer(value: Any, _: Any = None) -> int:
     raise TypeError
 
 
-def _text(value: Any, _: Any = None) -> str:
+def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
     raise TypeError
 
 
-def _identifier(value: Any, _: Any = None) -> str:
+def _identifier(value: Any) -> str:
     """An id: a non-empty string, or an integer."""
     if isinstance(value, str) and value.strip():
         return value
@@ -67,7 +62,7 @@ def _identifier(value: Any, _: Any = None) -> str:
     raise TypeError
 
 
-def _truth(value: Any, _: Any = None) -> bool:
+def _truth(value: Any) -> bool:
     if isinstance(value, bool):
         return value
     named = {"true": True, "1": True, "false": False, "0": False}.get(str(value).lower())
@@ -76,17 +71,13 @@ def _truth(value: Any, _: Any = None) -> bool:
     return named
 
 
-def _truth_or_none(value: Any, _: Any = None) -> bool | None:
-    return None if value is None else _truth(value)
-
-
-def _moment(value: Any, _: Any = None) -> datetime:
+def _moment(value: Any) -> datetime:
     """Timestamps are in seconds (2.5)."""
     return datetime.fromtimestamp(_integer(value), UTC)
 
 
-def _items(read: Callable[[Any], T]) -> Callable[[Any, Any], tuple[T, ...]]:
-    def read_all(value: Any, _: Any = None) -> tuple[T, ...]:
+def _items(read: Callable[[Any], T]) -> Callable[[Any], tuple[T, ...]]:
+    def read_all(value: Any) -> tuple[T, ...]:
         if not isinstance(value, list):
             raise TypeError
         return tuple(read(item) for item in value)
@@ -94,107 +85,52 @@ def _items(read: Callable[[Any], T]) -> Callable[[Any, Any], tuple[T, ...]]:
     return read_all
 
 
-def _text_or_none(value: Any, _: Any = None) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    raise TypeError
-
-
-def _integer_or_none(value: Any, _: Any = None) -> int | None:
-    return None if value is None else _integer(value)
-
-
-def _moment_or_none(value: Any, _: Any = None) -> datetime | None:
-    return None if value is None else _moment(value)
-
-
-def _as_it_came(value: Any, _: Any = None) -> Any:
+def _as_received(value: Any) -> Any:
     return value
 
 
-_HOOKS: dict[Any, Callable[[Any, Any], Any]] = {
+#: How the values of the types of fields are read. None is never read: it stands for a field that is missing.
+_TYPES: dict[Any, Callable[[Any], Any]] = {
     bool: _truth,
     str: _text,
-    bool | None: _truth_or_none,
-    str | None: _text_or_none,
-    TaskStatus | None: _text_or_none,
-    int | None: _integer_or_none,
-    datetime | None: _moment_or_none,
+    bool | None: _truth,
+    str | None: _text,
+    TaskStatus | None: _text,
+    int | None: _integer,
+    datetime | None: _moment,
     tuple[int, ...]: _items(_integer),
     tuple[str, ...]: _items(_text),
 }
-
-
-@cache
-def _converter() -> "Converter":
-    from cattrs.converters import Converter  # noqa: PLC0415 - a client needs it for its first answer
-
-    converter = Converter(detailed_validation=False)
-    for kind, hook in _HOOKS.items():
-        if isinstance(kind, type):
-            converter.register_structure_hook(kind, hook)
-        else:
-            converter.register_structure_hook_func(partial(eq, kind), hook)
-    return converter
-
-
 #: Fields of values that are not fields of the JSON object.
 _NOT_IN_JSON = frozenset({"extra", "request_id", "uploaded_at"})
 
 
 class _Reader(Generic[T]):
-    """Reads one resource class from a JSON object: in one step if possible, otherwise field by field."""
+    """Reads one resource class from a JSON object."""
 
     def __init__(self, cls: Callable[..., T], *, identity: str, **wire: str) -> None:
         self._cls = cls
         self._identity = identity
         shape: Any = cls
-        kinds = {attribute.name: attribute.type for attribute in attrs.fields(shape)}
-        own = _NOT_IN_JSON & kinds.keys()
-        kinds = {name: kind for name, kind in kinds.items() if name not in own}
-        self._own = own
-        self._names = {name: wire.get(name, name) for name in kinds}
-        self._known = frozenset(self._names.values())
-        self._fields = {name: _HOOKS.get(kind, _as_it_came) for name, kind in kinds.items()} | {identity: _identifier}
+        fields = [each for each in attrs.fields(shape) if each.name not in _NOT_IN_JSON]
+        readers = {each.name: _TYPES.get(each.type, _as_received) for each in fields} | {identity: _identifier}
+        self._fields = {wire.get(name, name): (name, read) for name, read in readers.items()}
 
-    @cached_property
-    def _read(self) -> Callable[[Any, Any], T]:
-        """The function that cattrs generates for the class."""
-        from cattrs.gen import make_dict_structure_fn, override  # noqa: PLC0415 - as above
-
-        overrides = {name: override(rename=wire_name) for name, wire_name in self._names.items()}
-        overrides[self._identity] = override(rename=self._names[self._identity], struct_hook=_identifier)
-        overrides |= {name: override(struct_hook=_as_it_came) for name in self._own}
-        make: Any = make_dict_structure_fn  # its signature does not allow for fields by name beside its own options
-        read: Callable[[Any, Any], T] = make(self._cls, _converter(), _cattrs_detailed_validation=False, **overrides)
-        return read
-
-    def __call__(self, data: Mapping[str, Any], **own: Any) -> T:
-        """Raises KeyError when the identity is missing or unusable. ``own`` are fields that are not in the JSON."""
-        known = self._known
-        extra: dict[str, Any] = {}
-        own["extra"] = extra
-        named = own.copy()
-        for name, value in data.items():
-            (named if name in known else extra)[name] = value
-        read = self._read
-        try:
-            return read(named, self._cls)
-        except Exception:  # noqa: BLE001 - a malformed value can raise anything here; read field by field
-            return self._field_by_field(data, own)
-
-    def _field_by_field(self, data: Mapping[str, Any], values: dict[str, Any]) -> T:
-        extra = values["extra"]
-        for name, wire_name in self._names.items():
-            value = data.get(wire_name)
-            if value is None:
-                continue
-            try:
-                values[name] = self._fields[name](value, None)
-            except (TypeError, ValueError, OverflowError, OSError):
+    def __call__(self, data: Mapping[str, Any], **values: Any) -> T:
+        """Raises KeyError when the identity is missing or unusable. ``values`` are fields that are not in the JSON."""
+        values["extra"] = extra = {}
+        fields = self._fields
+        for wire_name, value in data.items():
+            if (field := fields.get(wire_name)) is None:
                 extra[wire_name] = value
+            elif value is not None:
+                name, read = field
+                try:
+                    values[name] = read(value)
+                except (TypeError, ValueError, OverflowError, OSError):
+                    extra[wire_name] = value
         if self._identity not in values:
-            raise KeyError(self._names[self._identity])
+            raise KeyError(self._identity)
         return self._cls(**values)
 
 
