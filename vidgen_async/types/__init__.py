@@ -1,7 +1,7 @@
 """The classes and types that the signatures of the SDK name.
 
-Values that users hold are frozen. Classes of higher layers, which users only name in annotations, are imported lazily,
-on first access.
+Values that users hold are frozen. Orders, and classes of higher layers, which users only name in annotations, are
+imported lazily, on first access.
 """
 
 import importlib
@@ -21,28 +21,6 @@ from vidgen_async.types.http import (
     make_headers,
 )
 from vidgen_async.types.limits import Hold, LimitState, Pacing, Spending, SpendingLimit, Turn
-from vidgen_async.types.orders import (
-    Attempt,
-    AttemptKind,
-    AttemptOutcome,
-    Balance,
-    Closing,
-    Decision,
-    DecisionKind,
-    Evidence,
-    Order,
-    OrderContent,
-    OrderRef,
-    OrderState,
-    OrderStateName,
-    OrderStates,
-    OrderSummary,
-    Permission,
-    RunningTask,
-    Shard,
-    Spend,
-    TaskResult,
-)
 from vidgen_async.types.resources import (
     CHECK_REFUND,
     Account,
@@ -78,6 +56,28 @@ if TYPE_CHECKING:
     from vidgen_async.orders import OnReceipt, Orders
     from vidgen_async.orders.local_images import ImagesToUpload
     from vidgen_async.transports.base import Response, Transport
+    from vidgen_async.types.orders import (
+        Attempt,
+        AttemptKind,
+        AttemptOutcome,
+        Balance,
+        Closing,
+        Decision,
+        DecisionKind,
+        Evidence,
+        Order,
+        OrderContent,
+        OrderRef,
+        OrderState,
+        OrderStateName,
+        OrderStates,
+        OrderSummary,
+        Permission,
+        RunningTask,
+        Shard,
+        Spend,
+        TaskResult,
+    )
     from vidgen_async.watcher import Watcher, WatcherStats
     from vidgen_async.watcher.hooks import OnUpdate
     from vidgen_async.watcher.listeners import Poll, Polling
@@ -187,6 +187,11 @@ _LAZY = {
     "orders": ("OnReceipt", "Orders"),
     "orders.local_images": ("ImagesToUpload",),
     "transports.base": ("Connection", "Response", "Transport"),
+    "types.orders": (
+        *("Attempt", "AttemptKind", "AttemptOutcome", "Balance", "Closing", "Decision", "DecisionKind"),
+        *("Evidence", "Order", "OrderContent", "OrderRef", "OrderState", "OrderStateName", "OrderStates"),
+        *("OrderSummary", "Permission", "RunningTask", "Shard", "Spend", "TaskResult"),
+    ),
     "watcher": ("Watcher", "WatcherStats"),
     "watcher.hooks": ("OnUpdate",),
     "watcher.listeners": ("Poll", "Polling"),
