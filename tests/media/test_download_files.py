@@ -309,12 +309,18 @@ async def test_the_next_bytes_are_received_while_a_thread_writes(target, monkeyp
 
 
 async def test_a_cancelled_transfer_waits_for_the_thread_that_writes_what_was_received_before(target, monkeypatch):
-    writing, may_go_on, write = threading.Event(), threading.Event(), PartialFile._write
+    writing, may_go_on, steps = threading.Event(), threading.Event(), []
+    write, discard = PartialFile._write, PartialFile._discard
 
     def late(part: PartialFile, chunks: list[bytes]) -> None:
         writing.set()
         may_go_on.wait(5)
         write(part, chunks)
+        steps.append("written")
+
+    def noted(part: PartialFile) -> None:
+        steps.append("discarded")
+        discard(part)
 
     async def body():
         yield VIDEO[:5000]
@@ -326,15 +332,16 @@ async def test_a_cancelled_transfer_waits_for_the_thread_that_writes_what_was_re
 
     monkeypatch.setattr(transfer, "_BUFFER_SIZE", 5000)
     monkeypatch.setattr(PartialFile, "_write", late)
+    monkeypatch.setattr(PartialFile, "_discard", noted)
     worker = asyncio.ensure_future(fake(handle, VirtualClock()).download("task-1", target.path))
     await run_in_thread(writing.wait, 5)
-    for _ in range(3):
+    for _ in range(20):
         worker.cancel()
-        await asyncio.sleep(0)
-    assert not worker.done()
+        await run_in_thread(bool)
     may_go_on.set()
     with pytest.raises(asyncio.CancelledError):
         await worker
+    assert steps == ["written", "discarded"]
     assert target.is_untouched()
 
 
