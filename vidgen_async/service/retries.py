@@ -99,8 +99,11 @@ class Reads:
     async def once(self, request: Request, read: Callable[[Answer], T], *, attempt: int = 1) -> T:
         """Send ``request`` once and ``read`` the value of a 2xx; ServiceError for any other status."""
         with UserCode(passes=(Exception,)) as call:
-            async with await self.send(request, attempt=attempt) as response:
+            response = await self.send(request, attempt=attempt)
+            try:
                 value = read(await self.success(request, response))
+            finally:
+                await response.aclose()
             self._on_answer()
             return value
         raise self.explain(request, call.error)
