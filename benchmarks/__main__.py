@@ -10,12 +10,14 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 from attrs import asdict, evolve, frozen
 
+from benchmarks.before import installed
 from benchmarks.get_peers import PEERS, left_out
 from benchmarks.reports import Results, described, figures_table, load_average, verdict
 from benchmarks.results import Figure, Scale
@@ -35,6 +37,7 @@ BENCHMARKS = (
     "postgres",
     "budgets",
     "lists",
+    "rows",
     "waiting_jobs",
     "batches",
     "cassettes",
@@ -49,6 +52,7 @@ class Arguments:
     scale: Scale
     is_tiny: bool
     output: Path
+    before: str | None
 
 
 def parse(arguments: Sequence[str] | None = None) -> Arguments:
@@ -74,6 +78,7 @@ def parse(arguments: Sequence[str] | None = None) -> Arguments:
     parser.add_argument(
         "--rounds", type=int, help="rounds of each competitor, where a round takes seconds (default: 5)"
     )
+    parser.add_argument("--before", metavar="COMMIT", help="also measure gets, downloads and imports of this commit")
     parser.add_argument("--stretch", action="store_true", help="also 500,000 and 1,000,000 tasks, in five minutes more")
     parser.add_argument("--tiny", action="store_true", help="test that everything runs; the numbers are meaningless")
     parser.add_argument("--output", type=Path, default=Path("benchmark-results"), help="the output directory")
@@ -84,6 +89,7 @@ def parse(arguments: Sequence[str] | None = None) -> Arguments:
     return Arguments(
         only=tuple(found.only or BENCHMARKS),
         scale=evolve(scale, rounds=found.rounds or scale.rounds, has_stretch=found.stretch, peers=tuple(found.peer)),
+        before=found.before,
         is_tiny=found.tiny,
         output=found.output,
     )
@@ -112,7 +118,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(described(results.document["machine"]))
     print(described(results.document["versions"]))
     print(*results.document["left_out"], sep="\n")
-    failed = [name for name in BENCHMARKS if name in asked.only and not measure(name, asked.scale, results)]
+    with installed(asked.before) if asked.before else nullcontext():
+        failed = [name for name in BENCHMARKS if name in asked.only and not measure(name, asked.scale, results)]
     figures = results.figures(BENCHMARKS)
     print(figures_table(figures))
     print(verdict(figures))

@@ -10,15 +10,16 @@ import sys
 import tempfile
 from collections.abc import AsyncIterable, Iterator, Mapping
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import aiohttp
 
+from benchmarks.before import BEFORE, NAME
 from benchmarks.measure import file_system, median
 from benchmarks.media_service import KEY, MEGABYTE, running_media_service
 from benchmarks.results import Figure, Scale, at_least, ratios_of, with_limit, with_ratio
-from benchmarks.transfers import CURL, HTTPX, OURS, RAW, Rounds, Way, compare, measure, stalls, values_of
-from vidgen_async import Client
+from benchmarks.transfers import CURL, EARLIER, HTTPX, OURS, RAW, Rounds, Way, compare, measure, stalls, values_of
 
 ON_THE_LOOP = "aiohttp, written on the loop"
 
@@ -58,8 +59,8 @@ def figures(rounds: Rounds, megabytes: int, note: str) -> Iterator[Figure]:
 # -- in the child ------------------------------------------------------------------------------------------------------
 
 
-async def _ours(url: str, to: Path) -> None:
-    async with Client(KEY, base_url=url) as client:
+async def _ours(url: str, to: Path, *, package: str = NAME) -> None:
+    async with import_module(package).Client(KEY, base_url=url) as client:
         await client.videos.download(to.stem, to)
 
 
@@ -111,6 +112,7 @@ async def _curl(url: str, to: Path) -> None:
 #: aiohttp with a thread for each write comes first: it stalls the event loop as little as ours.
 WAYS: Mapping[str, Way] = {
     OURS: _ours,
+    EARLIER: partial(_ours, package=BEFORE),
     RAW: _aiohttp,
     ON_THE_LOOP: _aiohttp_on_the_loop,
     HTTPX: _httpx,

@@ -9,6 +9,7 @@ import ssl
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TypeAlias, cast
 
@@ -16,7 +17,7 @@ import aiohttp
 from attrs import frozen
 from yarl import URL
 
-from vidgen_async import Client
+from benchmarks.before import BEFORE, NAME
 
 KEY = "sk-4fb1c2a09d7e4fb1c2a09d7e4fb1c2a09d7e"
 
@@ -38,10 +39,13 @@ class Peer:
         return [package for package in self.needs if find_spec(package) is None]
 
 
-@asynccontextmanager
-async def _ours(url: str) -> AsyncIterator[Get]:
-    async with Client(KEY, base_url=f"{url}/openapi/v1") as client:
-        yield client.videos.get
+def _sdk(package: str) -> Connect:
+    @asynccontextmanager
+    async def connect(url: str) -> AsyncIterator[Get]:
+        async with import_module(package).Client(KEY, base_url=f"{url}/openapi/v1") as client:
+            yield client.videos.get
+
+    return connect
 
 
 @asynccontextmanager
@@ -140,11 +144,12 @@ async def _replicate(url: str) -> AsyncIterator[Get]:
         await client._async_client.aclose()  # it has no public way
 
 
-OURS, RAW, BARE = "vidgen_async", "aiohttp", "bare protocol"
+OURS, RAW, BARE, EARLIER = NAME, "aiohttp", "bare protocol", f"{NAME}, before"
 OPENAI, OPENAI_ON_AIOHTTP = "openai (httpx)", "openai (aiohttp)"
 
 PEERS: Mapping[str, Peer] = {
-    OURS: Peer(_ours),
+    OURS: Peer(_sdk(NAME)),
+    EARLIER: Peer(_sdk(BEFORE), (BEFORE,)),
     RAW: Peer(_aiohttp),
     BARE: Peer(_bare),
     OPENAI: Peer(_openai(is_aiohttp=False), ("openai",)),
@@ -153,7 +158,7 @@ PEERS: Mapping[str, Peer] = {
     "replicate": Peer(_replicate, ("replicate",)),
 }
 #: Those that every run has.
-_ALWAYS = (OURS, RAW, BARE)
+_ALWAYS = (OURS, RAW, BARE, EARLIER)
 
 
 def present(peers: Sequence[str] = ()) -> list[str]:
@@ -165,9 +170,8 @@ def present(peers: Sequence[str] = ()) -> list[str]:
 
 def left_out() -> list[str]:
     """A line for each peer whose packages are missing."""
-    return [
-        f"left out: {name} ({', '.join(peer.missing)} not installed)" for name, peer in PEERS.items() if peer.missing
-    ]
+    missing = {name: peer.missing for name, peer in PEERS.items() if peer.missing and name != EARLIER}
+    return [f"left out: {name} ({', '.join(packages)} not installed)" for name, packages in missing.items()]
 
 
 def event_loops() -> dict[str, bool]:

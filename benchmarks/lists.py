@@ -17,7 +17,7 @@ import psycopg
 from benchmarks.children import interleaved
 from benchmarks.measure import median
 from benchmarks.results import Figure, Scale, at_most, ratios_of, with_limit, with_ratio
-from tests.postgres import running_server
+from tests.postgres import PostgresServer, running_server
 from vidgen_async.journal import PostgresJournal, SqliteJournal
 from vidgen_async.journal.sql.journal import SqlJournal
 from vidgen_async.journal.sql.queries import Database
@@ -113,8 +113,7 @@ def run(scale: Scale) -> list[Figure]:
             for statement in FILL:
                 asyncio.run(sqlite._write(partial(execute, statement, many)))
                 asyncio.run(postgres._write(partial(execute, statement, many)))
-                with psycopg.connect(server.dsn, autocommit=True) as connection:
-                    connection.execute("VACUUM ANALYZE")  # as the server does by itself after a minute
+                analyze(server)
         for title, read in READS.items():
             found += figures(title, sizes, interleaved(journals, scale.rounds, partial(_take, journals, read)))
         for journal in journals.values():
@@ -153,9 +152,16 @@ def _take(journals: Mapping[str, SqlJournal[Any]], read: Read, name: str) -> flo
     return asyncio.run(measure())
 
 
-def execute(statement: str, many: int, db: Database) -> None:
-    """Store so many orders: one of the statements that do so."""
+def analyze(server: PostgresServer) -> None:
+    """What the server does by itself after a minute."""
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE")
+
+
+def execute(statement: str, many: int, db: Database, *, every: int | None = None) -> None:
+    """Store so many orders: one of the statements that do so. Of each so many orders one is in each state; with 1, all
+    have ended."""
     now = int(time.time() * 1e6) - many
     body = b'{"model": "vendorh3", "prompt": "' + b"A paper boat sails at dawn. " * 15 + b'", "duration": 5}'
-    facts = {"many": many, "every": many // FEW, "now": now, "service": SERVICE, "account": ACCOUNT}
+    facts = {"many": many, "every": every or many // FEW, "now": now, "service": SERVICE, "account": ACCOUNT}
     db.execute(statement, facts | {"body": body, "empty": b"", "answered": True})

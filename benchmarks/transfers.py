@@ -14,10 +14,11 @@ from typing import Any, TypeAlias
 
 from attrs import evolve
 
+from benchmarks.before import BEFORE, NAME
 from benchmarks.children import Found, child, interleaved
 from benchmarks.results import Figure, with_limit
 
-OURS, RAW, HTTPX, CURL = "vidgen_async", "aiohttp", "httpx", "curl"
+OURS, EARLIER, RAW, HTTPX, CURL = NAME, f"{NAME}, before", "aiohttp", "httpx", "curl"
 #: Seconds between two ticks of the loop.
 _TICK = 0.001
 
@@ -89,7 +90,8 @@ def compare(module: str, names: Sequence[str], rounds: int, url: str, path: Path
 
 
 def _is_there(name: str) -> bool:
-    return {HTTPX: find_spec("httpx"), CURL: shutil.which("curl")}.get(name, name) is not None
+    needs = {EARLIER: find_spec(BEFORE), HTTPX: find_spec("httpx"), CURL: shutil.which("curl")}
+    return needs.get(name, name) is not None
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from benchmarks.watching_process import Plan, Watched
 
 SWEEP = "CPU of a poll by the number of tasks"
 MEMORY = "memory of a watched task"
-OURS_ON_UVLOOP = f"{OURS}, uvloop"
+OURS_ON_UVLOOP, BARE_ON_UVLOOP = f"{OURS}, uvloop", f"{BARE}, uvloop"
 
 #: The competitors: the client, and whether it is on uvloop.
 WAYS: Mapping[str, tuple[str, bool]] = {
@@ -33,6 +33,7 @@ WAYS: Mapping[str, tuple[str, bool]] = {
     RAW: (RAW, False),
     OPENAI: (OPENAI, False),
     BARE: (BARE, False),
+    BARE_ON_UVLOOP: (BARE, True),
 }
 
 
@@ -67,7 +68,7 @@ Measured = Mapping[str, Watched]
 
 def run(scale: Scale) -> list[Figure]:
     is_there = {name: peer in present(scale.peers) for name, (peer, _) in WAYS.items()}
-    is_there[OURS_ON_UVLOOP] = "uvloop" in event_loops()
+    is_there |= {OURS_ON_UVLOOP: "uvloop" in event_loops(), BARE_ON_UVLOOP: False}
     names = [name for name in WAYS if is_there[name]]
     heading = f"{scale.tasks:,} tasks at {scale.interval:g} s"
     with running_service() as service:

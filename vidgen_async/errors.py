@@ -10,11 +10,13 @@ a prompt or image data.
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from vidgen_async.types.http import Delivery, Phase
-from vidgen_async.types.orders import OrderState
 from vidgen_async.types.resources import TaskStatus, VideoTask
+
+if TYPE_CHECKING:
+    from vidgen_async.types.orders import OrderState
 
 AuthenticationSource: TypeAlias = Literal["service key", "signed link", "upstream"]
 """What was refused with a 401, by the failing host (5.7)."""
@@ -359,7 +361,7 @@ class OrderStateError(VidgenError):
 
     order_id: str = ""
     #: The state of the order; None if the journal has no such order.
-    state: OrderState | None = None
+    state: "OrderState | None" = None
 
 
 # -- tasks and videos ------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks.get_peers import PEERS
+from benchmarks.get_peers import EARLIER, PEERS
 from benchmarks.load_service import running_service
 
 pytestmark = pytest.mark.needs_dev
@@ -14,14 +14,15 @@ pytestmark = pytest.mark.needs_dev
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 async def test_each_peer_polls_once_and_receives_the_task_that_it_requested():
     found = {}
+    peers = {name: peer for name, peer in PEERS.items() if name != EARLIER}
     with running_service() as service:
-        for name, peer in PEERS.items():
+        for name, peer in peers.items():
             async with peer.connect(service.url) as get:
                 before = service.count()
                 tasks = [await get(task_id) for task_id in ("vt-1", "vt-2")]
                 count = service.count() - before
             found[name] = ([id_of(task) for task in tasks], count)
-    assert found == dict.fromkeys(PEERS, (["vt-1", "vt-2"], 2))
+    assert found == dict.fromkeys(peers, (["vt-1", "vt-2"], 2))
 
 
 def id_of(task):

@@ -39,7 +39,7 @@ def test_results_are_only_replaced_on_request(tmp_path, capsys):
 
 def test_one_peer_is_compared_with_ours_plain_aiohttp_and_the_limit(monkeypatch):
     monkeypatch.setattr(get_peers, "find_spec", lambda package: package)
-    assert get_peers.present(["replicate"]) == [OURS, RAW, BARE, "replicate"]
+    assert get_peers.present(["replicate"]) == [OURS, get_peers.EARLIER, RAW, BARE, "replicate"]
     assert get_peers.present() == list(PEERS)
 
 

@@ -22,6 +22,7 @@ from vidgen_async.errors import (
     ServiceUnavailableError,
     TargetExistsError,
 )
+from vidgen_async.media import transfer
 from vidgen_async.media.download import Downloads
 from vidgen_async.media.partial_file import PartialFile, run_in_thread
 from vidgen_async.service.retries import Reads
@@ -277,6 +278,66 @@ async def test_virtual_time_does_not_advance_while_a_thread_writes(downloads_of,
     async with site(Says(body=VIDEO)) as service:
         await downloads_of(service).download("task-1", target.path, timeout=1)
     assert target.path.read_bytes() == VIDEO
+
+
+async def test_the_next_bytes_are_received_while_a_thread_writes(target, monkeypatch):
+    received, write, in_time = threading.Event(), PartialFile._write, []
+
+    def late(part: PartialFile, chunks: list[bytes]) -> None:
+        in_time.append(received.wait(5))
+        write(part, chunks)
+
+    async def body():
+        yield VIDEO[:5000]
+        yield VIDEO[5000:]
+        received.set()
+
+    async def handle(request):
+        headers = make_headers({"Content-Length": str(len(VIDEO))})
+        return BufferedResponse(200, body(), headers=headers, url=request.url)
+
+    monkeypatch.setattr(transfer, "_BUFFER_SIZE", 5000)
+    monkeypatch.setattr(PartialFile, "_write", late)
+    await fake(handle, VirtualClock()).download("task-1", target.path)
+    assert all(in_time)
+    assert target.path.read_bytes() == VIDEO
+
+
+async def test_a_cancelled_transfer_waits_for_the_thread_that_writes_what_was_received_before(target, monkeypatch):
+    writing, may_go_on, steps = threading.Event(), threading.Event(), []
+    write, discard = PartialFile._write, PartialFile._discard
+
+    def late(part: PartialFile, chunks: list[bytes]) -> None:
+        writing.set()
+        may_go_on.wait(5)
+        write(part, chunks)
+        steps.append("written")
+
+    def noted(part: PartialFile) -> None:
+        steps.append("discarded")
+        discard(part)
+
+    async def body():
+        yield VIDEO[:5000]
+        yield VIDEO[5000:10000]
+        await asyncio.Event().wait()
+
+    async def handle(request):
+        return BufferedResponse(200, body(), url=request.url)
+
+    monkeypatch.setattr(transfer, "_BUFFER_SIZE", 5000)
+    monkeypatch.setattr(PartialFile, "_write", late)
+    monkeypatch.setattr(PartialFile, "_discard", noted)
+    worker = asyncio.ensure_future(fake(handle, VirtualClock()).download("task-1", target.path))
+    await run_in_thread(writing.wait, 5)
+    for _ in range(20):
+        worker.cancel()
+        await run_in_thread(bool)
+    may_go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await worker
+    assert steps == ["written", "discarded"]
+    assert target.is_untouched()
 
 
 async def test_a_slow_transfer_of_ten_minutes_is_not_a_failure(target):

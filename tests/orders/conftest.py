@@ -11,13 +11,13 @@ from yarl import URL
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import NotFoundError
 from vidgen_async.journal import Journal, MemoryJournal
-from vidgen_async.orders import KEY_LIFETIME, Orders, Sender, Shared
+from vidgen_async.orders import Orders, Sender, Shared
 from vidgen_async.orders.balances import Balances
 from vidgen_async.orders.budgets import Budgets
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.transports import BufferedResponse, FakeTransport, Transport
 from vidgen_async.types.http import Request, Timeouts, make_headers
-from vidgen_async.types.limits import Pacing
+from vidgen_async.types.limits import KEY_LIFETIME, Pacing
 from vidgen_async.types.resources import VideoRequest, VideoTask
 
 REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)

@@ -51,6 +51,11 @@ def test_a_task_is_read_with_all_its_fields():
     assert task.extra == {}
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "utf-32-be"])
+def test_a_task_is_read_in_each_encoding_of_json(encoding):
+    assert read_task(answer(json.dumps(TASK).encode(encoding)), "t-1") == read_task(answer(TASK), "t-1")
+
+
 @pytest.mark.rule("2.5 field status", "9 bullet 5", side="sdk")
 @pytest.mark.parametrize("status", ["queued", "running", "post_processing", "COMPLETED", ""])
 def test_only_completed_and_failed_are_terminal_and_other_states_are_kept_as_they_came(status):

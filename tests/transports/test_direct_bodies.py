@@ -150,6 +150,17 @@ async def test_pieces_larger_than_a_chunk_are_split(transport: DirectTransport) 
 # -- the answer's ------------------------------------------------------------------------------------------------------
 
 
+async def test_a_body_that_is_read_slowly_is_received_to_its_end(transport: DirectTransport) -> None:
+    async with (
+        raw_service(raw.responds(HEAD % MANY + b"x" * MANY)) as service,
+        respond(transport, read(service.url())) as response,
+    ):
+        chunks = response.chunks()
+        size = len(await anext(chunks))
+        await until(lambda: response._answer.content._protocol._reading_paused)
+        assert size + sum([len(chunk) async for chunk in chunks]) == MANY
+
+
 @by_both_ways
 async def test_the_error_of_an_incomplete_body_has_the_number_of_received_bytes(
     transport: DirectTransport, op: str

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NoReturn, Self
 
 from yarl import URL
 
-from vidgen_async.client.resources import AccountInfo, Files, Models
 from vidgen_async.client.settings import (
     check_arguments,
     check_journal,
@@ -26,22 +25,24 @@ from vidgen_async.client.settings import (
     make_transport,
     user_agent,
 )
-from vidgen_async.client.videos import Videos
-from vidgen_async.client.views import Lifetime, Options, View
 from vidgen_async.clock import Clock, LoopClock
 from vidgen_async.errors import ConfigurationError
 from vidgen_async.events import follow_environment
-from vidgen_async.journal import Journal, MemoryJournal, journal_from
-from vidgen_async.orders import KEY_LIFETIME, Orders, Shared
 from vidgen_async.transports.base import Transport, checked_transport
 from vidgen_async.transports.direct.proxies import is_on_this_machine
-from vidgen_async.transports.fake import FakeTransport
 from vidgen_async.types.budgets import Budget
 from vidgen_async.types.http import KeyFunction, Timeouts, make_headers
-from vidgen_async.types.limits import Pacing
+from vidgen_async.types.limits import KEY_LIFETIME, Pacing
 from vidgen_async.types.resources import TerminalStatus
-from vidgen_async.watcher import Watcher
-from vidgen_async.watcher.hooks import OnUpdate
+
+if TYPE_CHECKING:
+    from vidgen_async.client.views import View
+    from vidgen_async.journal import Journal
+    from vidgen_async.orders import Orders
+    from vidgen_async.watcher import Watcher
+    from vidgen_async.watcher.hooks import OnUpdate
+
+# What a client is made of is imported when the first one is made: a program that imports the class may make none.
 
 #: Section 8: polling once per 60 seconds is recommended.
 RECOMMENDED_INTERVAL = 60.0
@@ -111,7 +112,7 @@ class Client:
         *,
         base_url: str | URL | None = None,
         transport: Transport | None = None,
-        journal: Journal | str | None = None,
+        journal: "Journal | str | None" = None,
         clock: Clock | None = None,
         poll_interval: float = RECOMMENDED_INTERVAL,
         timeouts: Timeouts | None = None,
@@ -120,7 +121,7 @@ class Client:
         max_connections: int = 100,
         proxy: str | URL | None = None,
         trust_env: bool = True,
-        on_update: OnUpdate | None = None,
+        on_update: "OnUpdate | None" = None,
         terminal_states: Mapping[str, TerminalStatus] | None = None,
         pacing: Pacing | None = None,
         retry_reads_for: float = 60.0,
@@ -129,6 +130,11 @@ class Client:
         app_info: tuple[str, str] | None = None,
         budget: Budget | None = None,
     ) -> None:
+        from vidgen_async.client.views import Lifetime, Options, View  # noqa: PLC0415 - as above
+        from vidgen_async.orders import Shared  # noqa: PLC0415
+        from vidgen_async.transports.fake import FakeTransport  # noqa: PLC0415
+        from vidgen_async.watcher import Watcher  # noqa: PLC0415
+
         follow_environment()
         check_arguments(pacing=pacing, clock=clock, journal=journal, on_update=on_update, trust_env=trust_env)
         keys = checked_keys(api_key)
@@ -182,7 +188,10 @@ class Client:
         )
         self._use(view)
 
-    def _use(self, view: View) -> None:
+    def _use(self, view: "View") -> None:
+        from vidgen_async.client.resources import AccountInfo, Files, Models  # noqa: PLC0415
+        from vidgen_async.client.videos import Videos  # noqa: PLC0415
+
         self._view = view
         self.orders: Orders = view.orders
         """The orders in the journal, and an operator's decisions about uncertain ones."""
@@ -222,6 +231,8 @@ class Client:
         Raises:
             ConfigurationError: Names the argument that is wrong, and why.
         """
+        from vidgen_async.client.views import Options, View  # noqa: PLC0415
+
         old = self._view.options
         if api_key is not None and account is None:
             raise ConfigurationError(
@@ -257,7 +268,7 @@ class Client:
         raise TypeError("a Client cannot be pickled: it holds an event loop's connections; make one in each process")
 
     @property
-    def watcher(self) -> Watcher:
+    def watcher(self) -> "Watcher":
         """The scheduler of ``videos.wait``, ``watch`` and ``as_completed``. ``watcher.stats`` is cheap to read."""
         return self._watcher
 
@@ -327,7 +338,9 @@ class Client:
                     await shared.journal.aclose()
 
 
-def _journal(given: Journal | str | None, transport: Transport, base_url: URL) -> Journal:
+def _journal(given: "Journal | str | None", transport: Transport, base_url: URL) -> "Journal":
+    from vidgen_async.journal import MemoryJournal, journal_from  # noqa: PLC0415
+
     named = given
     if named is None and (not transport.is_replay or transport.goes_out):
         named = os.environ.get("VIDGEN_JOURNAL") or None

@@ -7,14 +7,13 @@ import sys
 import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 from attrs import frozen
 from yarl import URL
 
 import vidgen_async
 from vidgen_async.errors import ConfigurationError
-from vidgen_async.journal.base import Journal, SpendingJournal
 from vidgen_async.redaction.messages import hide_secrets
 from vidgen_async.service.api_keys import KeyRing
 from vidgen_async.transports.direct.proxies import EnvironmentProxies, can_exist, is_on_this_machine, proxy_url
@@ -23,6 +22,9 @@ from vidgen_async.types.budgets import Budget
 from vidgen_async.types.http import Headers, KeyFunction, Timeouts, make_headers
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.resources import KNOWN_STATES, TERMINAL_STATES, TerminalStatus
+
+if TYPE_CHECKING:
+    from vidgen_async.journal.base import Journal
 
 #: Section 9: what every base URL of the interface ends in.
 PREFIX = "/openapi/v1"
@@ -355,8 +357,10 @@ def checked_budgets(given: Budget | None) -> tuple[Budget, ...]:
     return (given,)
 
 
-def check_journal(journal: Journal, budgets: tuple[Budget, ...]) -> None:
+def check_journal(journal: "Journal", budgets: tuple[Budget, ...]) -> None:
     """Raise ConfigurationError if the journal cannot enforce the budgets."""
+    from vidgen_async.journal.base import SpendingJournal  # noqa: PLC0415 - as the client does
+
     if budgets and not isinstance(journal, SpendingJournal):
         raise ConfigurationError(
             f"the journal {type(journal).__name__} cannot enforce a budget; it lacks operations of "

@@ -1,5 +1,6 @@
 """One download: it receives the video, checks that it is complete, and resumes or restarts failing transfers."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -56,6 +57,8 @@ class Transfer:
     _buffer: list[bytes] = field(factory=list, init=False)
     _buffered: int = field(default=0, init=False)
     """Number of bytes in the buffer."""
+    _write: asyncio.Task[None] | None = field(default=None, init=False)
+    """The write in progress, of the buffer before."""
     furthest: int = field(default=0, init=False)
     """Number of bytes up to the furthest position that was reached."""
     _last_progress_at: float = field(default=Factory(lambda self: self._clock.now(), takes_self=True), init=False)
@@ -180,11 +183,15 @@ class Transfer:
             async for chunk in result.chunks:
                 self._add(chunk)
                 if self._buffered >= _BUFFER_SIZE or self._clock.now() - since >= _MAX_BUFFER_TIME:
-                    await self._flush()
+                    await self._flush(is_last=False)
                     since = self._clock.now()
         except TransportError:
             await self._flush()
             raise
+        finally:
+            if (write := self._write) is not None:  # the file must not be closed while a thread writes to it
+                self._write = None
+                await asyncio.gather(write, return_exceptions=True)
         await self._flush()
         return True
 
@@ -192,12 +199,20 @@ class Transfer:
         self._buffer.append(chunk)
         self._buffered += len(chunk)
 
-    async def _flush(self) -> None:
-        full, self._buffer = self._buffer, []
-        if not self._buffered:
+    async def _flush(self, *, is_last: bool = True) -> None:
+        """Write the buffer. If it is not the last one, it is written while the next bytes are received."""
+        full, self._buffer, self._buffered = self._buffer, [], 0
+        await self._end_write()
+        if any(full):
+            self._write = asyncio.create_task(self._file.write(full), name="write of a download")
+        if is_last:
+            await self._end_write()
+
+    async def _end_write(self) -> None:
+        if (write := self._write) is None:
             return
-        self._buffered = 0
-        await self._file.write(full)
+        self._write = None
+        await write
         if self._file.length > self.furthest:
             self.furthest = self._file.length
             self._last_progress_at = self._clock.now()

@@ -2,6 +2,6 @@
 
 from vidgen_async.orders.error_messages import WHAT_TO_DO
 from vidgen_async.orders.orders import ImagesToUpload, Orders
-from vidgen_async.orders.sending import KEY_LIFETIME, OnReceipt, Sender, Shared
+from vidgen_async.orders.sending import OnReceipt, Sender, Shared
 
-__all__ = ["KEY_LIFETIME", "WHAT_TO_DO", "ImagesToUpload", "OnReceipt", "Orders", "Sender", "Shared"]
+__all__ = ["WHAT_TO_DO", "ImagesToUpload", "OnReceipt", "Orders", "Sender", "Shared"]

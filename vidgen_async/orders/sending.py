@@ -74,7 +74,7 @@ from vidgen_async.service.endpoints import Endpoints, is_same_request, model_of,
 from vidgen_async.service.error_responses import describe_outcome, recorded_refusal, rejected_error, service_error
 from vidgen_async.transports.base import Connection, Response, Transport
 from vidgen_async.types.http import LONG_ANSWER, LONGEST_ANSWER, BytesBody, Delivery, Headers, Phase, Request
-from vidgen_async.types.limits import PAUSE_WITHOUT_RETRY_AFTER, Pacing
+from vidgen_async.types.limits import KEY_LIFETIME, PAUSE_WITHOUT_RETRY_AFTER, Pacing
 from vidgen_async.types.orders import (
     SENDABLE,
     Attempt,
@@ -92,8 +92,6 @@ from vidgen_async.user_code import UserCode, current_task, describe, must_propag
 
 logger = logging.getLogger(__name__)
 
-#: For how many seconds the service is assumed to remember an Idempotency-Key. Its description (section 8) does not say.
-KEY_LIFETIME = 3600.0
 #: Maximum number of connection attempts for one create (proven: no byte was sent).
 CONNECT_ATTEMPTS = 3
 #: Minimum number of seconds between a create that was answered with 429 and its next attempt.

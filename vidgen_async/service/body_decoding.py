@@ -12,6 +12,8 @@ from vidgen_async.types.http import LONG_ANSWER, Headers, make_headers
 #: Arrays and objects in values of the service are nested at most so deep.
 DEEPEST = 100
 
+_decode = json.JSONDecoder().decode
+
 _STATUS_LINE = re.compile(rb"\s*HTTP/[0-9.]+ +([1-9][0-9]{2})(?![0-9])[^\r\n]*")
 _END_OF_LINE = re.compile(rb"\r\n|\n|\r")
 _END_OF_HEAD = re.compile(rb"\r\n\r\n|\n\r?\n|\r\r")
@@ -25,7 +27,10 @@ def read_json(body: bytes) -> Any:
         ValueError: It is not JSON.
         RecursionError: It is nested too deep for the parser.
     """
-    value = json.loads(body)
+    try:
+        value = _decode(body.decode())  # faster than json.loads, which finds out the encoding first
+    except ValueError:
+        value = json.loads(body)
     if body.count(b"[") + body.count(b"{") > DEEPEST:
         level = _containers([value])
         for _ in range(DEEPEST - 1):

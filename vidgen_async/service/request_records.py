@@ -20,10 +20,10 @@ logger = logging.getLogger(__name__)
 
 
 async def send_recorded(
-    transport: Transport, request: Request, clock: Clock, attempt: int, known: Iterable[str]
+    send: Callable[[Request], Awaitable[Response]], clock: Clock, attempt: int, known: Iterable[str], request: Request
 ) -> Response:
     """Send a request, and log how it ended: with a status line, or with an error. No ``known`` value is shown."""
-    return await RequestRecord(request, clock, attempt, known).send(partial(transport.send, request))
+    return await RequestRecord(request, clock, attempt, known).send(partial(send, request))
 
 
 @asynccontextmanager

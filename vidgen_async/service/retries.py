@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from http import HTTPStatus
 from typing import TypeVar
 
@@ -84,24 +85,25 @@ class Reads:
         return key
 
     async def _send(self, request: Request, attempt: int) -> Response:
+        send: Callable[[Request], Awaitable[Response]] = self._transport.send
+        if request_records.logger.isEnabledFor(logging.DEBUG):
+            send = partial(request_records.send_recorded, send, self._clock, attempt, self.known)
         try:
-            return await self._send_once(request, attempt)
+            return await send(request)
         except ConnectionLostError as error:
             if request.method != "GET" or not error.is_reused:
                 raise
         # Services close kept-alive connections at any time; another one of the pool may be closed as well.
-        return await self._send_once(evolve(request, needs_new_connection=True), attempt)
-
-    def _send_once(self, request: Request, attempt: int) -> Awaitable[Response]:
-        if request_records.logger.isEnabledFor(logging.DEBUG):
-            return request_records.send_recorded(self._transport, request, self._clock, attempt, self.known)
-        return self._transport.send(request)
+        return await send(evolve(request, needs_new_connection=True))
 
     async def once(self, request: Request, read: Callable[[Answer], T], *, attempt: int = 1) -> T:
         """Send ``request`` once and ``read`` the value of a 2xx; ServiceError for any other status."""
         with UserCode(passes=(Exception,)) as call:
-            async with await self.send(request, attempt=attempt) as response:
+            response = await self.send(request, attempt=attempt)
+            try:
                 value = read(await self.success(request, response))
+            finally:
+                await response.aclose()
             self._on_answer()
             return value
         raise self.explain(request, call.error)

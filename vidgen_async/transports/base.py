@@ -17,7 +17,7 @@ import asyncio
 import inspect
 import io
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from functools import partial, wraps
 from typing import Any, Protocol, Self, TypeAlias
@@ -319,8 +319,8 @@ class BaseResponse:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *error: object) -> None:
-        await self.aclose()
+    def __aexit__(self, *error: object) -> Coroutine[Any, Any, None]:
+        return self.aclose()
 
 
 class BufferedResponse(BaseResponse):

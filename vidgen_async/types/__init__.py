@@ -1,7 +1,7 @@
 """The classes and types that the signatures of the SDK name.
 
-Values that users hold are frozen. Classes of higher layers, which users only name in annotations, are imported lazily,
-on first access.
+Values that users hold are frozen. Orders, and classes of higher layers, which users only name in annotations, are
+imported lazily, on first access.
 """
 
 import importlib
@@ -22,28 +22,6 @@ from vidgen_async.types.http import (
     make_headers,
 )
 from vidgen_async.types.limits import Hold, LimitState, Pacing, Spending, SpendingLimit, Turn
-from vidgen_async.types.orders import (
-    Attempt,
-    AttemptKind,
-    AttemptOutcome,
-    Balance,
-    Closing,
-    Decision,
-    DecisionKind,
-    Evidence,
-    Order,
-    OrderContent,
-    OrderRef,
-    OrderState,
-    OrderStateName,
-    OrderStates,
-    OrderSummary,
-    Permission,
-    RunningTask,
-    Shard,
-    Spend,
-    TaskResult,
-)
 from vidgen_async.types.resources import (
     CHECK_REFUND,
     Account,
@@ -78,6 +56,28 @@ if TYPE_CHECKING:
     from vidgen_async.media.download import FileProblem, VideoStream
     from vidgen_async.orders import ImagesToUpload, OnReceipt, Orders
     from vidgen_async.transports.base import Connection, Response, Transport
+    from vidgen_async.types.orders import (
+        Attempt,
+        AttemptKind,
+        AttemptOutcome,
+        Balance,
+        Closing,
+        Decision,
+        DecisionKind,
+        Evidence,
+        Order,
+        OrderContent,
+        OrderRef,
+        OrderState,
+        OrderStateName,
+        OrderStates,
+        OrderSummary,
+        Permission,
+        RunningTask,
+        Shard,
+        Spend,
+        TaskResult,
+    )
     from vidgen_async.watcher import Watcher, WatcherStats
     from vidgen_async.watcher.hooks import OnUpdate
     from vidgen_async.watcher.listeners import Poll, Polling
@@ -188,6 +188,11 @@ _LAZY = {
     "media.download": ("FileProblem", "VideoStream"),
     "orders": ("ImagesToUpload", "OnReceipt", "Orders"),
     "transports.base": ("Connection", "Response", "Transport"),
+    "types.orders": (
+        *("Attempt", "AttemptKind", "AttemptOutcome", "Balance", "Closing", "Decision", "DecisionKind"),
+        *("Evidence", "Order", "OrderContent", "OrderRef", "OrderState", "OrderStateName", "OrderStates"),
+        *("OrderSummary", "Permission", "RunningTask", "Shard", "Spend", "TaskResult"),
+    ),
     "watcher": ("Watcher", "WatcherStats"),
     "watcher.hooks": ("OnUpdate",),
     "watcher.listeners": ("Poll", "Polling"),

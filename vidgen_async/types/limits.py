@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 from attrs import field, frozen, validators
 
+#: For how many seconds the service is assumed to remember an Idempotency-Key. Its description (section 8) does not say.
+KEY_LIFETIME = 3600.0
 #: Seconds for which a task is waited for, if nothing else is asked for.
 ONE_DAY = 86400.0
 

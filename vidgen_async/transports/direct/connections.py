@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import cache, lru_cache, partial
+from operator import is_
 from types import FunctionType
 from typing import Any, Protocol
 
@@ -62,6 +63,7 @@ HEADER_LIMITS: Mapping[str, Any] = {
 #: Methods of aiohttp that plain reads call, and the parameters that they pass.
 _NEEDED = (
     (aiohttp.TCPConnector, "connect", {"req", "traces", "timeout"}),
+    (aiohttp.TCPConnector, "_get", {"key", "traces"}),
     (aiohttp.ClientRequest, "__init__", {"method", "url", "headers", "skip_auto_headers", "loop"}),
     (ResponseHandler, "set_response_params", {"read_until_eof", "read_timeout", "auto_decompress", *HEADER_LIMITS}),
     (ResponseHandler, "read", {"self"}),
@@ -84,21 +86,21 @@ def find_missing() -> tuple[str, ...]:
 MISSING = find_missing()
 
 _SESSION = aiohttp.ClientSession
-#: What sends the requests of a session and plain reads do not call, as it was at the import. Fakes of services,
-#: recorders and agents for monitoring replace it.
-_METHODS = tuple(
-    (owner, name, getattr(owner, name, None))
-    for owner, names in (
-        (_SESSION, ("__init__", "request", "_request")),
-        (aiohttp.ClientRequest, ("__init__", "update_headers", "send", "write_bytes")),
-        (aiohttp.ClientResponse, ("__init__", "start")),
-    )
-    for name in names
+#: What sends the requests of a session and plain reads do not call. Fakes of services, recorders and agents for
+#: monitoring replace it.
+_OWNERS, _NAMES = zip(
+    *((_SESSION, name) for name in ("__init__", "request", "_request")),
+    *((aiohttp.ClientRequest, name) for name in ("__init__", "update_headers", "send", "write_bytes")),
+    *((aiohttp.ClientResponse, name) for name in ("__init__", "start")),
+    strict=True,
 )
+_find_methods = partial(map, getattr, _OWNERS, _NAMES, (None,) * len(_NAMES))
+#: As they were at the import.
+_METHODS = tuple(_find_methods())
 #: A proxy has the type of what it wraps only by its ``__class__``.
 _IS_AIOHTTP = all(
     method is None or (type(method) is FunctionType and method.__globals__["__name__"].startswith("aiohttp."))
-    for _, _, method in _METHODS
+    for method in _METHODS
 )
 
 
@@ -117,7 +119,7 @@ def may_bypass(session: aiohttp.ClientSession) -> bool:
         and _IS_AIOHTTP
         and aiohttp.ClientSession is _SESSION
         # By identity: the proxies of agents for monitoring equal what they wrap.
-        and all(getattr(owner, name, None) is method for owner, name, method in _METHODS)
+        and all(map(is_, _find_methods(), _METHODS))
         and type(session) is _SESSION
         and not session.trace_configs
     )
@@ -153,7 +155,7 @@ def _problem_of(headers: Headers) -> str:
     answer is the same with each of them."""
     if len(headers) > _MOST_HEADERS:
         return f"it has more than {_MOST_HEADERS} headers"
-    if any("\0" in value for value in headers.values()):
+    if "\0" in "".join(headers.values()):
         return "a header contains a NUL"
     lengths = headers.getall("Content-Length", ())
     if len(lengths) > 1 or (lengths and "Transfer-Encoding" in headers):
@@ -220,6 +222,11 @@ class GuardedProtocol(ResponseHandler):
             self.received.clear()
             parser: Any = _KeepingParser(self._parser, self)
             self._parser = parser
+
+    def resume_reading(self, *args: Any, **options: Any) -> None:
+        """The reader of the body has room. aiohttp calls it for each response, and parses again what it has parsed."""
+        if self._reading_paused:
+            super().resume_reading(*args, **options)
 
     def end_request(self) -> None:
         """The response was received, or the connection is about to be closed."""
@@ -445,6 +452,7 @@ class PlainReads:
             skip_auto_headers=options.get("skip_auto_headers"),
             loop=self._loop,
         )
+        self._key = self._example.connection_key
         lines = "".join(f"{name}: {value}\r\n" for name, value in self._example.headers.items())
         self._rest_of_head = f" HTTP/1.1\r\n{lines}\r\n".encode()
         timeout: aiohttp.ClientTimeout = options["timeout"]
@@ -473,6 +481,9 @@ class PlainReads:
 
     async def connect(self) -> Any:
         """A connection from the pool, or a new one. Raises what ``ClientSession.request`` raises."""
+        # ``connect`` computes the key of the pool each time.
+        if (connection := await self._connector._get(self._key, [])) is not None:  # noqa: SLF001 - as it does
+            return connection
         try:
             return await self._connector.connect(self._example, [], self._connect_timeout)
         except TimeoutError as error:
