@@ -1,8 +1,10 @@
 """Manifests and rows: what is read of them, and all their problems, each with its line, before anything is sent."""
 
+import asyncio
 import csv
 import io
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +16,9 @@ from hypothesis import strategies as st
 
 from tests.batch.conftest import FIELDS, Batches, make_rows
 from vidgen_async import InvalidRequestError, JournalError
-from vidgen_async.batch.manifest import read_manifest
+from vidgen_async.batch import checking
+from vidgen_async.batch.manifest import ManifestRow, read_manifest
+from vidgen_async.batch.rows import RowReader
 from vidgen_async.journal import SqliteJournal
 
 CSV = b"order_id,model,prompt,duration\n"
@@ -101,6 +105,32 @@ async def test_what_changes_in_a_manifest_after_its_check_has_no_effect(batches,
         write_manifest(CSV + b"b,gen-2.0,a ship,5\n")
         assert [outcome.order_id async for outcome in batch] == ["a"]
     assert [create.body["prompt"] for create in batches.service.creates] == ["a boat"]
+
+
+@pytest.mark.parametrize("change", ["append", "replace"])
+async def test_a_manifest_that_changes_while_it_is_read_is_refused(batches, write_manifest, monkeypatch, change):
+    monkeypatch.setattr(checking, "CHUNK", 1)
+    manifest = write_manifest(CSV + b"a,gen-2.0,a boat,5\nb,gen-2.0,a boat,5\n")
+    real = RowReader.read
+
+    async def read(self: RowReader, given: ManifestRow) -> object:
+        if given.fields["order_id"] == "a" and change == "append":
+            manifest.write_bytes(manifest.read_bytes() + b"c,gen-2.0,a boat,5\n")
+        elif given.fields["order_id"] == "a":
+            write_manifest(manifest.read_bytes(), "new.csv").replace(manifest)
+        return await real(self, given)
+
+    monkeypatch.setattr(RowReader, "read", read)
+    with pytest.raises(InvalidRequestError, match=r"the manifest .*jobs.csv' was changed while it was read"):
+        await batches.run(manifest)
+    assert batches.service.creates == []
+
+
+async def test_a_manifest_may_be_a_pipe(batches, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writing = asyncio.to_thread((tmp_path / "pipe").write_bytes, CSV + b"a,gen-2.0,a boat,5\n")
+    outcomes, _ = await asyncio.gather(batches.run(tmp_path / "pipe"), writing)
+    assert outcomes["a"].state == "saved"
 
 
 async def test_all_problems_are_reported_with_their_lines_and_nothing_is_sent(batches, write_manifest):

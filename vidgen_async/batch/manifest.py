@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import stat
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import nullcontext
@@ -50,13 +51,23 @@ def read_manifest(path: str | os.PathLike[str]) -> Generator[ManifestRow, None, 
     that begins with ``{`` consists of JSON lines, any other one is CSV with a line of names.
 
     Raises:
-        InvalidRequestError: The file cannot be read, or has no names.
+        InvalidRequestError: The file cannot be read, or has no names; or it was changed while it was read.
     """
     try:
+        before = _version_of(path)
         with nullcontext(sys.stdin.buffer) if os.fspath(path) == "-" else Path(path).open("rb") as file:
             yield from _read_rows(file)
+        if _version_of(path) != before:
+            raise _refusal(f"the manifest {os.fspath(path)!r} was changed while it was read")
     except OSError as error:
         raise _refusal(f"the manifest {os.fspath(path)!r} cannot be read: {error.strerror or error}") from error
+
+
+def _version_of(path: str | os.PathLike[str]) -> tuple[int, ...]:
+    """What differs if a file was changed; nothing of a pipe does."""
+    if os.fspath(path) == "-" or not stat.S_ISREG((now := Path(path).stat()).st_mode):
+        return ()
+    return now.st_ino, now.st_size, now.st_mtime_ns
 
 
 def _read_rows(file: BinaryIO) -> Iterator[ManifestRow]:

@@ -32,7 +32,8 @@ def make_poster(path: Path) -> bytes:
             frame = next(container.decode(video=0))
             scale = min(1, _POSTER_SIDE / max(frame.width, frame.height))
             width, height = (max(1, round(scale * side)) for side in (frame.width, frame.height))
-            frame.to_image(width=width, height=height).save(image, "JPEG", quality=60)
+            picture = frame.to_image(width=width, height=height)  # type: ignore[no-untyped-call] # PyAV has no types
+            picture.save(image, "JPEG", quality=60)
     return image.getvalue()
 
 
