@@ -253,6 +253,33 @@ async def test_a_check_counts_the_rows_by_the_states_of_their_orders(batches):
     assert check.states == {"completed": 2, "failed": 1, "new": 3}
 
 
+async def test_a_check_tells_how_long_the_completed_tasks_of_these_models_and_durations_took(batches):
+    rows = [
+        {
+            "order_id": f"{duration} {n}",
+            **FIELDS,
+            "duration": duration,
+            "prompt": "a boat [fail: no]" if n == 9 else "a",
+        }
+        for duration in (5, 10)
+        for n in (1, 2, 3, 9)
+    ]
+    async with batches.client() as client:
+        assert (await client.videos.batch(rows, to=batches.to).check()).task_seconds is None
+        await batches.run(rows)
+        orders = {order.order_id: order for order in await client.orders.list()}
+        expected = [
+            sorted(
+                orders[f"{duration} {n}"].results[0].at - orders[f"{duration} {n}"].receipt.accepted_at
+                for n in range(1, 4)
+            )[1]
+            for duration in (5, 10)
+        ]
+        for some, seconds in ((rows, max(expected)), (rows[:4], expected[0]), (rows[4:], expected[1])):
+            check = await client.videos.batch(some, to=batches.to).check()
+            assert check.task_seconds == seconds.total_seconds()
+
+
 async def test_a_check_that_failed_can_be_repeated(batches, monkeypatch):
     failures = iter([None, JournalError("locked")])
     real = SqliteJournal.summaries
