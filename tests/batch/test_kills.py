@@ -3,9 +3,7 @@
 import asyncio
 import csv
 import json
-import os
 import signal
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -28,27 +26,21 @@ async def wait_for(is_so: Callable[[], bool]) -> None:
 
 
 @pytest.mark.slow
-async def test_a_batch_that_is_killed_often_saves_every_accepted_video_and_sends_nothing_twice(slow_batches, tmp_path):
+async def test_a_batch_that_is_killed_often_saves_every_accepted_video_and_sends_nothing_twice(
+    slow_batches, start_batch, tmp_path
+):
     batches, service = slow_batches, slow_batches.service
     manifest, report = tmp_path / "jobs.jsonl", tmp_path / "report.csv"
     rows = [{"order_id": f"o{n}", **FIELDS, "prompt": "x [fail: no]" if n % 10 == 7 else "x"} for n in range(ORDERS)]
     manifest.write_text("\n".join(map(json.dumps, rows)))
 
     async def start() -> asyncio.subprocess.Process:
-        arguments = ("-m", "tests.batch.batch_child", manifest, batches.to, report)
         settings = {
             "VIDGEN_API_KEY": service.api_key,
             "VIDGEN_BASE_URL": str(service.base_url),
             "VIDGEN_JOURNAL": batches.journal,
         }
-        return await asyncio.create_subprocess_exec(
-            sys.executable,
-            *arguments,
-            cwd=Path(__file__).parents[2],
-            env=os.environ | settings,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
+        return await start_batch(settings, manifest, batches.to, report)
 
     async def kill(process: asyncio.subprocess.Process) -> None:
         process.send_signal(signal.SIGKILL)

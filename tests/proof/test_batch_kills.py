@@ -9,7 +9,6 @@ import csv
 import json
 import os
 import random
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -19,12 +18,14 @@ from typing import Any
 import pytest
 from attrs import define, field
 
-from tests.batch.conftest import FIELDS
+from tests.batch.conftest import FIELDS, StartBatch, start_batch
 from tests.proof.processes import REFUSALS, ROOT, on_each_journal
 from tests.proof.test_budget_races import Oracle, read_log, start_log
 from vidgen_async.media.download import check_file
 from vidgen_async.sandbox import Fault, Sandbox
 from vidgen_async.sandbox.request_log import ReceivedRequest
+
+__all__ = ["start_batch"]
 
 #: Rows, kills, and those of them that must fall inside a send: BATCH_KILLS="1000 50 10" is the full size.
 ROWS, KILLS, IN_SENDS = (int(part) for part in os.environ.get("BATCH_KILLS", "160 12 3").split())
@@ -61,6 +62,7 @@ class Storm:
     """The number of requests by their operations."""
     folder: Path
     settings: dict[str, str]
+    start_batch: StartBatch
     rows: list[list[str]]
     """The order ids of each process."""
     rng: random.Random = field(factory=lambda: random.Random(31))  # noqa: S311 - a repeatable choice, not a secret
@@ -84,13 +86,7 @@ class Storm:
         for n in numbers:
             if n not in self.running or self.running[n].returncode is not None:
                 arguments = (f"{self.folder}/{n}.jsonl", f"{self.folder}/{n}", f"{self.folder}/{n}.csv")
-                self.running[n] = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-m", "tests.batch.batch_child", *arguments),
-                    cwd=ROOT,
-                    env=os.environ | self.settings,
-                    stdout=asyncio.subprocess.DEVNULL,
-                    stderr=asyncio.subprocess.PIPE,
-                )
+                self.running[n] = await self.start_batch(self.settings, *arguments)
 
     async def kill(self, *victims: int) -> None:
         for n in victims:
@@ -181,7 +177,9 @@ class Storm:
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 4])
 @on_each_journal
-async def test_killed_batches_send_no_order_twice_and_save_each_completed_video(small_videos, tmp_path, journal, count):
+async def test_killed_batches_send_no_order_twice_and_save_each_completed_video(
+    small_videos, start_batch, tmp_path, journal, count
+):
     received = Counter[str]()
 
     def note(request: ReceivedRequest) -> None:
@@ -195,11 +193,8 @@ async def test_killed_batches_send_no_order_twice_and_save_each_completed_video(
         await start_log(journal)
         # Each row but the first and the last eighths belongs to several processes.
         shares = [rows[n * ROWS // 8 : (n + 5) * ROWS // 8] for n in range(count)] if count > 1 else [rows]
-        storm = Storm(service, received, tmp_path, settings, shares)
-        try:
-            await storm.run()
-        finally:
-            await storm.kill(*storm.running)
+        storm = Storm(service, received, tmp_path, settings, start_batch, shares)
+        await storm.run()
         states = storm.check()
 
     assert storm.kills >= KILLS
