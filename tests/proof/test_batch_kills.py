@@ -108,16 +108,16 @@ class Storm:
 
     async def run(self) -> None:
         """Kill all of them inside a send, then one of them at another moment, and so on. Then let each end."""
-        for turn in range(3 * KILLS):
-            if self.kills >= KILLS:
+        for turn in range(4 * KILLS):
+            if self.kills >= KILLS and self.stalled() >= IN_SENDS:
                 break
             self.service.faults.clear()
-            stalled, is_in_send = self.stalled(), turn % 2 == 0 and self.stalled() < IN_SENDS
+            stalled, is_in_send = self.stalled(), turn % 3 == 0 and self.stalled() < IN_SENDS
             if is_in_send:
                 stall = Fault.stall(made=self.rng.random() < 0.5)
                 self.service.faults.add("videos.create", stall, after=self.rng.randrange(5))
             # Credits for some more tasks only, so that there is something to do until the last kill.
-            self.service.balance = self.rng.randint(1, 2 * ROWS // KILLS) * POINTS
+            self.service.balance = self.rng.randint(1, ROWS // KILLS) * POINTS
             for op, fault in self.rng.sample(FAULTS, 3):
                 self.service.faults.add(op, fault, times=self.rng.randint(1, 3), after=self.rng.randrange(5))
             await self.start(*range(len(self.rows)))
