@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.batch.conftest import FIELDS, Batches, make_rows
@@ -301,6 +301,7 @@ async def test_a_check_that_failed_can_be_repeated(batches, monkeypatch):
 TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1)
 
 
+@settings(deadline=None)
 @given(rows=st.lists(st.dictionaries(st.sampled_from(["order_id", "prompt", "mode"]), TEXTS, min_size=1), min_size=1))
 def test_rows_are_read_as_they_were_written_in_either_format(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("rows") / "jobs"
