@@ -1,12 +1,9 @@
 """Batches at the sandbox, over real sockets. Each run has a client of its own on one journal, as after a restart."""
 
-import os
-import sys
-from asyncio.subprocess import PIPE, Process, create_subprocess_exec
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 
@@ -18,8 +15,6 @@ from vidgen_async.sandbox import Sandbox
 
 __all__ = ["small_videos", "tmp_path"]
 
-ROOT = Path(__file__).resolve().parents[2]
-StartBatch: TypeAlias = Callable[..., Awaitable[Process]]
 FIELDS = {"model": "gen-2.0", "prompt": "a paper boat", "duration": 5}
 
 
@@ -74,25 +69,6 @@ async def slow_batches(small_videos: None, tmp_path: Path) -> AsyncIterator[Batc
 
 
 @pytest.fixture
-async def start_batch() -> AsyncIterator[StartBatch]:
-    """Starts processes, which end with the test, or with this process: ``await start_batch(settings, *arguments)``."""
-    stdin, ours = os.pipe()
-    started: list[Process] = []
-
-    async def start(settings: Mapping[str, str], *arguments: object) -> Process:
-        command = (sys.executable, "-m", "tests.batch.batch_child", *map(str, arguments))
-        env = os.environ | settings
-        started.append(await create_subprocess_exec(*command, cwd=ROOT, env=env, stdin=stdin, stdout=PIPE, stderr=PIPE))
-        return started[-1]
-
-    yield start
-    os.close(ours)
-    for process in started:
-        await process.communicate()
-    os.close(stdin)
-
-
-@pytest.fixture
 def batches(service: Sandbox, tmp_path: Path) -> Batches:
     return Batches(service, tmp_path)
 
@@ -109,4 +85,4 @@ def write_manifest(tmp_path: Path) -> Callable[[str | bytes | Iterable[str]], Pa
 
 @pytest.fixture
 def picture() -> bytes:
-    return (ROOT / "examples" / "boat.png").read_bytes()
+    return (Path(__file__).resolve().parents[2] / "examples" / "boat.png").read_bytes()

@@ -9,23 +9,23 @@ import csv
 import json
 import os
 import random
+import sys
+from asyncio.subprocess import PIPE, Process, create_subprocess_exec
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from attrs import define, field
 
-from tests.batch.conftest import FIELDS, StartBatch, start_batch
+from tests.batch.conftest import FIELDS
 from tests.proof.processes import REFUSALS, ROOT, on_each_journal
 from tests.proof.test_budget_races import Oracle, read_log, start_log
 from vidgen_async.media.download import check_file
 from vidgen_async.sandbox import Fault, Sandbox
 from vidgen_async.sandbox.request_log import ReceivedRequest
-
-__all__ = ["start_batch"]
 
 #: Rows, kills, and those of them that must fall inside a send: BATCH_KILLS="1000 50 10" is the full size.
 ROWS, KILLS, IN_SENDS = (int(part) for part in os.environ.get("BATCH_KILLS", "160 12 3").split())
@@ -52,6 +52,8 @@ FAULTS = (
     ("videos.content", Fault.drip(2000)),
 )
 
+StartBatch: TypeAlias = Callable[..., Awaitable[Process]]
+
 
 @define
 class Storm:
@@ -66,7 +68,7 @@ class Storm:
     rows: list[list[str]]
     """The order ids of each process."""
     rng: random.Random = field(factory=lambda: random.Random(31))  # noqa: S311 - a repeatable choice, not a secret
-    running: dict[int, asyncio.subprocess.Process] = field(factory=dict)
+    running: dict[int, Process] = field(factory=dict)
     kills: int = 0
 
     def __attrs_post_init__(self) -> None:
@@ -172,6 +174,25 @@ class Storm:
             assert (tasks <= refunded) == (state != "saved"), line
         assert states.keys() <= {"saved", "failed", "rejected", "not_sent", "uncertain"}
         return states
+
+
+@pytest.fixture
+async def start_batch() -> AsyncIterator[StartBatch]:
+    """Starts processes, which end with the test, or with this process: ``await start_batch(settings, *arguments)``."""
+    stdin, ours = os.pipe()
+    started: list[Process] = []
+
+    async def start(settings: Mapping[str, str], *arguments: object) -> Process:
+        command = (sys.executable, "-m", "tests.proof.batch_child", *map(str, arguments))
+        env = os.environ | settings
+        started.append(await create_subprocess_exec(*command, cwd=ROOT, env=env, stdin=stdin, stdout=PIPE, stderr=PIPE))
+        return started[-1]
+
+    yield start
+    os.close(ours)
+    for process in started:
+        await process.communicate()
+    os.close(stdin)
 
 
 @pytest.mark.slow

@@ -10,6 +10,8 @@ from pathlib import Path
 from statistics import median
 from typing import IO, Any, TypeAlias
 
+from attrs import define, field
+
 from vidgen_async.batch.manifest import ManifestRow, read_manifest
 from vidgen_async.batch.outcomes import BatchCheck
 from vidgen_async.batch.plan import find_current
@@ -32,20 +34,20 @@ CHUNK = 200
 _FINISHED = 200
 
 
+@define
 class RowCheck:
     """The check of all rows. Those without problems are written to ``spool``."""
 
-    def __init__(self, reader: RowReader, orders: Orders, directory: Path, clock: Clock, spool: IO[bytes]) -> None:
-        self._reader = reader
-        self._orders = orders
-        self._directory = directory
-        self._clock = clock
-        self._spool = spool
-        self._problems: list[str] = []
-        self._states: Counter[str] = Counter()
-        self._new_by_model: Counter[str] = Counter()
-        self._kinds: set[tuple[str, int | None]] = set()
-        """The models and durations."""
+    _reader: RowReader
+    _orders: Orders
+    _directory: Path
+    _clock: Clock
+    _spool: IO[bytes]
+    _problems: list[str] = field(factory=list)
+    _states: Counter[str] = field(factory=Counter)
+    _new_by_model: Counter[str] = field(factory=Counter)
+    _kinds: set[tuple[str, int | None]] = field(factory=set)
+    """The models and durations."""
 
     async def run(self, rows: BatchRows) -> BatchCheck:
         """Read and check them."""

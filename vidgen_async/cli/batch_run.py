@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -98,16 +99,13 @@ class BatchProgress:
 
     def _time_left(self, running: int, now: float) -> float:
         """By the submission limit and the time of a task; or else by the rate of this run. 0 if it is unknown."""
-        left, duration = self.total - self.states.total(), now - self.started_at
-        waiting = left - running
-        self.ordered_at = now if waiting > 0 or not self.ordered_at else self.ordered_at
-        if duration <= 0 or not left:
-            return 0.0
-        if self.task_seconds is not None:
-            by_tasks = waiting * _PACING.window / _PACING.limit + self.task_seconds + self.ordered_at - now
-            if by_tasks > 0:
-                return by_tasks
-        return left * duration / self.worked if self.worked else 0.0
+        left, duration, by_tasks = self.total - self.states.total(), now - self.started_at, 0.0
+        if left > running or not self.ordered_at:
+            self.ordered_at = now
+        if self.task_seconds is not None and left and duration > 0:
+            waiting = (left - running) * _PACING.window / _PACING.limit
+            by_tasks = waiting + self.task_seconds + self.ordered_at - now
+        return max(by_tasks, 0.0) or left * duration / (self.worked or inf)
 
 
 async def check_batch(run: Run, price: str | None, jobs: str, output: str, **options: Any) -> None:

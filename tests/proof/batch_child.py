@@ -1,4 +1,4 @@
-"""A process that runs the batch of a manifest: ``python -m tests.batch.batch_child MANIFEST DIRECTORY REPORT``. It ends
+"""A process that runs the batch of a manifest: ``python -m tests.proof.batch_child MANIFEST DIRECTORY REPORT``. It ends
 when its standard input does, and so with the process that started it, whatever ends that one."""
 
 import asyncio
