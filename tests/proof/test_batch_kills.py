@@ -196,6 +196,7 @@ async def start_batch() -> AsyncIterator[StartBatch]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300 + 2 * ROWS)
 @pytest.mark.parametrize("count", [1, 4])
 @on_each_journal
 async def test_killed_batches_send_no_order_twice_and_save_each_completed_video(
