@@ -164,6 +164,7 @@ async def test_tasks_that_run_when_a_batch_is_stopped_are_saved_by_the_next_run(
     service.clock.advance(2000)
 
     assert states(await batches.run(make_rows(3))) == {f"order-{n}": ("saved", "running") for n in range(3)}
+    assert batches.files() == {f"order-{n}.mp4" for n in range(3)}
     assert len(service.creates) == 3
 
 
