@@ -1,11 +1,14 @@
 """The report of a run: a line for each row, for its owner alone, and harmless in a spreadsheet."""
 
+import asyncio
 import csv
 import io
 import json
 import stat
 import sys
 from html.parser import HTMLParser
+from pathlib import Path
+from threading import Event
 from urllib.parse import unquote
 
 import pytest
@@ -134,6 +137,27 @@ async def test_a_page_is_made_without_posters_if_they_cannot_be_decoded_or_would
     assert len(await posters()) == 2
     monkeypatch.setitem(sys.modules, "av", None)
     assert await posters() == []
+
+
+async def test_a_row_whose_poster_is_being_made_when_the_caller_is_cancelled_is_in_the_page(
+    batches, tmp_path, monkeypatch
+):
+    begun, ended = Event(), Event()
+
+    def make_slowly(path: Path) -> bytes:
+        begun.set()
+        ended.wait(30)
+        return b""
+
+    monkeypatch.setattr("vidgen_async.batch.batch.make_poster", make_slowly)
+    running = asyncio.ensure_future(batches.run(make_rows(1), report=tmp_path / "report.html"))
+    await asyncio.to_thread(begun.wait, 30)
+    running.cancel()
+    ended.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    tags = Cards((tmp_path / "report.html").read_text()).tags
+    assert [attributes["class"] for tag, attributes in tags if tag == "article"] == ["saved"]
 
 
 def test_a_poster_is_small_and_no_other_format_is_opened_for_it(tmp_path, monkeypatch):
