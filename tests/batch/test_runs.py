@@ -237,7 +237,8 @@ async def test_two_orders_with_one_task_do_not_keep_the_batch_waiting(slow_batch
         first = (await running).task_id
     batches.service.faults.add("videos.create", Fault.edit(lambda answer: {**answer, "id": first, "task_id": first}))
     async with batches.client() as client, client.videos.batch(make_rows(2), to=batches.to) as batch:
-        outcome = await anext(aiter(batch))
+        async with asyncio.timeout(20):
+            outcome = await anext(aiter(batch))
         assert (outcome.order_id, outcome.state) == ("order-1", "not_saved")
         assert outcome.failure == f"task {first!r} is that of order 'order-0', too"
 
