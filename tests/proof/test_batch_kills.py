@@ -150,13 +150,12 @@ class Storm:
 
     def check(self) -> Counter[str]:
         """Compare the reports with what the sandbox has received and charged. Return the number of lines by state."""
-        posts, made = Counter[str](), defaultdict[str, set[str]](set)
+        posts = Counter(create.idempotency_key for create in self.service.creates if create.status not in REFUSALS)
+        assert max(posts.values()) == 1
+        made = defaultdict[str, set[str]](set)
         for create in self.service.creates:
             if create.body_arrived:
-                order_id = create.body["prompt"].split()[0]
-                posts[order_id] += create.status not in REFUSALS
-                made[order_id] |= {create.task_id} - {None}
-        assert max(posts.values()) == 1
+                made[create.body["prompt"].split()[0]] |= {create.task_id} - {None}
         assert max(map(len, made.values())) == 1
         assert len({create.idempotency_key for create in self.service.creates}) >= len(made)
         charges = {each.task_id: -each.points for each in self.service.ledger if each.kind == "charge"}
