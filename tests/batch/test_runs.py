@@ -160,9 +160,9 @@ async def test_tasks_that_run_when_a_batch_is_stopped_are_saved_by_the_next_run(
         running = asyncio.ensure_future(run())
         await until(lambda: client.watcher.stats.tasks == 3)
         batch.stop()
-        async with asyncio.timeout(20):
-            assert states(await running) == {f"order-{n}": ("running", "new") for n in range(3)}
-    service.clock.advance(2000)
+        await asyncio.wait([running], timeout=20)
+        service.clock.advance(2000)
+        assert states(await running) == {f"order-{n}": ("running", "new") for n in range(3)}
 
     assert states(await batches.run(make_rows(3))) == {f"order-{n}": ("saved", "running") for n in range(3)}
     assert batches.files() == {f"order-{n}.mp4" for n in range(3)}
