@@ -46,9 +46,9 @@ async def make_videos(url: str, count: int) -> None:
             poll_interval=1,
         )
         async with client, client.videos.batch(rows, to=Path(name) / "videos", stop_after_failures=1) as batch:
-            states = [outcome.state async for outcome in batch]
-    if set(states) != {"failed"}:
-        raise RuntimeError(f"not all of {count} tasks failed: {set(states)}")
+            states = {outcome.state async for outcome in batch}
+    if states != {"failed"}:
+        raise RuntimeError(f"not all of {count} tasks failed: {states}")
     print(json.dumps({"most": memory("VmHWM")}))
 
 

@@ -1,20 +1,24 @@
 """Manifests and rows: what is read of them, and all their problems, each with its line, before anything is sent."""
 
+import asyncio
 import csv
 import io
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.batch.conftest import FIELDS, Batches, make_rows
 from vidgen_async import InvalidRequestError, JournalError
-from vidgen_async.batch.manifest import read_manifest
+from vidgen_async.batch import checking
+from vidgen_async.batch.manifest import ManifestRow, read_manifest
+from vidgen_async.batch.rows import RowReader
 from vidgen_async.journal import SqliteJournal
 
 CSV = b"order_id,model,prompt,duration\n"
@@ -101,6 +105,32 @@ async def test_what_changes_in_a_manifest_after_its_check_has_no_effect(batches,
         write_manifest(CSV + b"b,gen-2.0,a ship,5\n")
         assert [outcome.order_id async for outcome in batch] == ["a"]
     assert [create.body["prompt"] for create in batches.service.creates] == ["a boat"]
+
+
+@pytest.mark.parametrize("change", ["append", "replace"])
+async def test_a_manifest_that_changes_while_it_is_read_is_refused(batches, write_manifest, monkeypatch, change):
+    monkeypatch.setattr(checking, "CHUNK", 1)
+    manifest = write_manifest(CSV + b"a,gen-2.0,a boat,5\nb,gen-2.0,a boat,5\n")
+    real = RowReader.read
+
+    async def read(self: RowReader, given: ManifestRow) -> object:
+        if given.fields["order_id"] == "a" and change == "append":
+            manifest.write_bytes(manifest.read_bytes() + b"c,gen-2.0,a boat,5\n")
+        elif given.fields["order_id"] == "a":
+            write_manifest(manifest.read_bytes(), "new.csv").replace(manifest)
+        return await real(self, given)
+
+    monkeypatch.setattr(RowReader, "read", read)
+    with pytest.raises(InvalidRequestError, match=r"the manifest .*jobs.csv' was changed while it was read"):
+        await batches.run(manifest)
+    assert batches.service.creates == []
+
+
+async def test_a_manifest_may_be_a_pipe(batches, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writing = asyncio.to_thread((tmp_path / "pipe").write_bytes, CSV + b"a,gen-2.0,a boat,5\n")
+    outcomes, _ = await asyncio.gather(batches.run(tmp_path / "pipe"), writing)
+    assert outcomes["a"].state == "saved"
 
 
 async def test_all_problems_are_reported_with_their_lines_and_nothing_is_sent(batches, write_manifest):
@@ -223,6 +253,33 @@ async def test_a_check_counts_the_rows_by_the_states_of_their_orders(batches):
     assert check.states == {"completed": 2, "failed": 1, "new": 3}
 
 
+async def test_a_check_tells_how_long_the_completed_tasks_of_these_models_and_durations_took(batches):
+    rows = [
+        {
+            "order_id": f"{duration} {n}",
+            **FIELDS,
+            "duration": duration,
+            "prompt": "a boat [fail: no]" if n == 9 else "a",
+        }
+        for duration in (5, 10)
+        for n in (1, 2, 3, 9)
+    ]
+    async with batches.client() as client:
+        assert (await client.videos.batch(rows, to=batches.to).check()).task_seconds is None
+        await batches.run(rows)
+        orders = {order.order_id: order for order in await client.orders.list()}
+        expected = [
+            sorted(
+                orders[f"{duration} {n}"].results[0].at - orders[f"{duration} {n}"].receipt.accepted_at
+                for n in range(1, 4)
+            )[1]
+            for duration in (5, 10)
+        ]
+        for some, seconds in ((rows, max(expected)), (rows[:4], expected[0]), (rows[4:], expected[1])):
+            check = await client.videos.batch(some, to=batches.to).check()
+            assert check.task_seconds == seconds.total_seconds()
+
+
 async def test_a_check_that_failed_can_be_repeated(batches, monkeypatch):
     failures = iter([None, JournalError("locked")])
     real = SqliteJournal.summaries
@@ -244,6 +301,7 @@ async def test_a_check_that_failed_can_be_repeated(batches, monkeypatch):
 TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1)
 
 
+@settings(deadline=None)
 @given(rows=st.lists(st.dictionaries(st.sampled_from(["order_id", "prompt", "mode"]), TEXTS, min_size=1), min_size=1))
 def test_rows_are_read_as_they_were_written_in_either_format(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("rows") / "jobs"

@@ -1,17 +1,26 @@
 """The report of a run: a line for each row, for its owner alone, and harmless in a spreadsheet."""
 
+import asyncio
 import csv
+import io
 import json
 import stat
+import sys
 from html.parser import HTMLParser
+from pathlib import Path
+from threading import Event
 from urllib.parse import unquote
 
 import pytest
+from PIL import Image
 
 from tests.batch.conftest import FIELDS, make_rows
 from tests.browser import open_browser, reaches
+from tests.sandbox.test_video_content import make_film
 from vidgen_async import ConfigurationError, Pacing
+from vidgen_async.batch.page import make_poster
 from vidgen_async.sandbox import Fault
+from vidgen_async.sandbox.media import render
 
 
 async def test_a_report_has_a_line_for_each_row_without_keys_and_links(batches, tmp_path):
@@ -96,6 +105,7 @@ async def test_a_page_shows_each_video_and_escapes_what_others_wrote(batches, tm
     (video,) = (attributes for tag, attributes in cards.tags if tag == "video")
     assert (report.parent / unquote(str(video["src"]))).resolve() == (batches.to / rows[0]["output"]).resolve()
     assert video["preload"] == "none"
+    assert str(video["poster"]).startswith("data:image/jpeg;base64,/9j/")
     assert cards.texts.count(hostile) == 1
     assert f"$title {hostile}" in cards.texts
     assert any(text.startswith(hostile) for text in cards.texts if "see" in text)
@@ -104,6 +114,63 @@ async def test_a_page_shows_each_video_and_escapes_what_others_wrote(batches, tm
     assert "SECRET" not in page
     assert batches.service.api_key not in page
     assert stat.S_IMODE(report.stat().st_mode) == 0o600
+
+
+async def test_a_page_is_made_without_posters_if_they_cannot_be_decoded_or_would_be_too_many(
+    batches, tmp_path, monkeypatch
+):
+    async def posters() -> list[str]:
+        await batches.run(make_rows(3), report=tmp_path / "report.html")
+        videos = [
+            attributes for tag, attributes in Cards((tmp_path / "report.html").read_text()).tags if tag == "video"
+        ]
+        assert len(videos) == 3
+        return [str(each["poster"]) for each in videos if "poster" in each]
+
+    assert len(await posters()) == 3
+    monkeypatch.setattr("vidgen_async.batch.page._MOST_WITH_POSTERS", 1)
+    assert len(await posters()) == 1
+    monkeypatch.undo()
+    video = (batches.to / "order-1.mp4").read_bytes()
+    data = video.index(b"mdat") + 4
+    (batches.to / "order-1.mp4").write_bytes(video[:data] + bytes(len(video) - data))
+    assert len(await posters()) == 2
+    monkeypatch.setitem(sys.modules, "av", None)
+    assert await posters() == []
+
+
+async def test_a_row_whose_poster_is_being_made_when_the_caller_is_cancelled_is_in_the_page(
+    batches, tmp_path, monkeypatch
+):
+    begun, ended = Event(), Event()
+
+    def make_slowly(path: Path) -> bytes:
+        begun.set()
+        ended.wait(30)
+        return b""
+
+    monkeypatch.setattr("vidgen_async.batch.batch.make_poster", make_slowly)
+    running = asyncio.ensure_future(batches.run(make_rows(1), report=tmp_path / "report.html"))
+    await asyncio.to_thread(begun.wait, 30)
+    running.cancel()
+    ended.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    tags = Cards((tmp_path / "report.html").read_text()).tags
+    assert [attributes["class"] for tag, attributes in tags if tag == "article"] == ["saved"]
+
+
+def test_a_poster_is_small_and_no_other_format_is_opened_for_it(tmp_path, monkeypatch):
+    film = tmp_path / "film.mp4"
+    film.write_bytes(render(make_film(seconds=1, width=1920, height=1080), lambda: False))
+    poster = make_poster(film)
+    with Image.open(io.BytesIO(poster)) as image:
+        assert (image.format, image.size) == ("JPEG", (320, 180))
+    assert len(poster) < 20_000
+    film.write_text("ffconcat version 1.0\nfile other.mp4\n")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other.mp4").write_bytes(render(make_film(seconds=1), lambda: False))
+    assert make_poster(film) == b""
 
 
 @pytest.mark.needs_dev

@@ -157,6 +157,7 @@ async def test_rows_that_another_process_is_sending_hold_up_no_other_row_and_are
         await asyncio.gather(*sending)
     assert {each.state for each in outcomes.values()} == {"saved"}
     assert set(list(outcomes)[:3]) == {f"order-{n}" for n in range(ROWS_AHEAD, ROWS_AHEAD + 3)}
+    assert len(outcomes) == len(rows)
     assert max(batches.posts().values()) == 1
 
 

@@ -203,13 +203,27 @@ def test_a_terminal_of_80_columns_shows_a_live_view_and_then_the_sums(terminal, 
     assert any(line.startswith("failed   1 of 2, such as b: ") for line in lines)
 
 
-def test_the_live_view_counts_the_rows_and_estimates_the_time_left():
-    progress = make_progress("saved", "saved", "uncertain", "not_sent")
+def view(progress: BatchProgress, *, running: int, now: float) -> list[str]:
     console = Console(file=io.StringIO(), width=40)
-    console.print(progress.view(running=3, now=60.0))
-    bar, *lines = console.file.getvalue().splitlines()
+    console.print(progress.view(running, now))
+    return console.file.getvalue().splitlines()
+
+
+def test_the_live_view_counts_the_rows_and_estimates_the_time_left_by_the_rate_of_the_run():
+    bar, *lines = view(make_progress("saved", "saved", "uncertain", "not_sent"), running=3, now=60.0)
     assert bar.startswith("4 of 8 rows ━")
     assert lines == ["2 saved · 3 running · 1 uncertain · 1 n…", "4 rows/min · about 1 min 00 s left"]
+
+
+def test_the_time_left_is_that_of_the_submission_limit_and_of_earlier_tasks():
+    progress = BatchProgress(1000, 0.0, task_seconds=300.0)
+    assert view(progress, running=0, now=0.0)[-1] == ""
+    assert view(progress, running=10, now=6.0)[-1] == "0 rows/min · about 14 min 54 s left"
+    assert view(progress, running=990, now=600.0)[-1] == "0 rows/min · about 5 min 06 s left"
+    assert view(progress, running=1000, now=756.0)[-1] == "0 rows/min · about 2 min 24 s left"
+    assert view(progress, running=1000, now=900.0)[-1] == "1,000 running"  # nothing is known
+    progress.record(BatchOutcome(order_id="a", line=1, state="saved", reason="new"))
+    assert view(progress, running=999, now=1000.0)[-1] == "0.06 rows/min · about 277 h 30 min left"
 
 
 @pytest.mark.slow

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Self
 from vidgen_async.batch.checking import BatchRows, RowCheck, read_spool
 from vidgen_async.batch.directory import lock_directory
 from vidgen_async.batch.outcomes import BatchCheck, BatchOutcome
+from vidgen_async.batch.page import make_poster
 from vidgen_async.batch.report import Report
 from vidgen_async.batch.rows import RowReader
 from vidgen_async.batch.run import BatchOptions, Run
 from vidgen_async.batch.uploads import CachedUploads
 from vidgen_async.client.views import View
+from vidgen_async.clock import run_in_thread
 from vidgen_async.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -109,16 +111,23 @@ class Batch:
                 stack.enter_context(self._report)
             worker = asyncio.ensure_future(self._run.work(read_spool(self._spool, self._view.clock)))
             try:
-                while (outcome := self._add(await self._run.outcomes.get())) is not None:
+                while (outcome := await self._run.outcomes.get()) is not None:
+                    await self._add(outcome)
                     yield outcome
             finally:
                 await self._end(worker)
             worker.result()
 
-    def _add(self, outcome: BatchOutcome | None) -> BatchOutcome | None:
-        if outcome is not None and self._report is not None:
-            self._report.add(outcome)
-        return outcome
+    async def _add(self, outcome: BatchOutcome | None) -> None:
+        """Add it to the report; without its poster if this is cancelled."""
+        if outcome is None or self._report is None:
+            return
+        poster = b""
+        try:
+            if self._report.has_posters and outcome.path is not None:
+                poster = await run_in_thread(make_poster, outcome.path)
+        finally:
+            self._report.add(outcome, poster)
 
     async def _end(self, worker: asyncio.Task[None]) -> None:
         """Wait until the worker has ended; what nobody reads any more goes into the report."""
@@ -126,7 +135,7 @@ class Batch:
 
         async def drain() -> None:
             while True:
-                self._add(await self._run.outcomes.get())
+                await self._add(await self._run.outcomes.get())
 
         drainer = asyncio.ensure_future(drain())
         try:
@@ -137,4 +146,4 @@ class Batch:
             drainer.cancel()
             await asyncio.gather(drainer, return_exceptions=True)
             while not self._run.outcomes.empty():
-                self._add(self._run.outcomes.get_nowait())
+                await self._add(self._run.outcomes.get_nowait())

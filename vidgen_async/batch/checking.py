@@ -2,12 +2,15 @@
 
 import asyncio
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing, closing
 from itertools import islice
 from pathlib import Path
+from statistics import median
 from typing import IO, Any, TypeAlias
+
+from attrs import define, field
 
 from vidgen_async.batch.manifest import ManifestRow, read_manifest
 from vidgen_async.batch.outcomes import BatchCheck
@@ -15,7 +18,7 @@ from vidgen_async.batch.plan import find_current
 from vidgen_async.batch.rows import Row, RowReader
 from vidgen_async.clock import Clock, hold_of
 from vidgen_async.orders import Orders
-from vidgen_async.service.endpoints import changed_fields
+from vidgen_async.service.endpoints import changed_fields, read_request
 from vidgen_async.types.orders import OrderState
 from vidgen_async.types.resources import VideoRequest
 
@@ -27,20 +30,24 @@ BatchRows: TypeAlias = str | os.PathLike[str] | Iterable[BatchRow] | AsyncIterab
 
 #: The number of rows that are read from the manifest, and looked up in the journal, at once.
 CHUNK = 200
+#: The number of finished orders by which the time of a task is estimated.
+_FINISHED = 200
 
 
+@define
 class RowCheck:
     """The check of all rows. Those without problems are written to ``spool``."""
 
-    def __init__(self, reader: RowReader, orders: Orders, directory: Path, clock: Clock, spool: IO[bytes]) -> None:
-        self._reader = reader
-        self._orders = orders
-        self._directory = directory
-        self._clock = clock
-        self._spool = spool
-        self._problems: list[str] = []
-        self._states: Counter[str] = Counter()
-        self._new_by_model: Counter[str] = Counter()
+    _reader: RowReader
+    _orders: Orders
+    _directory: Path
+    _clock: Clock
+    _spool: IO[bytes]
+    _problems: list[str] = field(factory=list)
+    _states: Counter[str] = field(factory=Counter)
+    _new_by_model: Counter[str] = field(factory=Counter)
+    _kinds: set[tuple[str, int | None]] = field(factory=set)
+    """The models and durations."""
 
     async def run(self, rows: BatchRows) -> BatchCheck:
         """Read and check them."""
@@ -61,12 +68,24 @@ class RowCheck:
             problems=tuple(self._problems),
             states=dict(self._states),
             new_by_model=dict(self._new_by_model),
+            task_seconds=await self._estimate_seconds(),
         )
+
+    async def _estimate_seconds(self) -> float | None:
+        seconds = defaultdict(list)
+        finished = await self._orders.list(OrderState.ACCEPTED, is_terminal=True, limit=_FINISHED, newest_first=True)
+        for order in finished:
+            request, result = read_request(order.body), order.results[-1]
+            if order.receipt is not None and result.status == "completed":
+                taken = result.at - order.receipt.accepted_at
+                seconds[request.model, request.duration].append(taken.total_seconds())
+        return max((median(seconds[kind]) for kind in self._kinds & seconds.keys()), default=None)
 
     async def _compare(self, rows: list[Row]) -> None:
         """Compare rows with their orders in the journal."""
         known = await self._orders.states(row.order_id for row in rows)
         for row in rows:
+            self._kinds.add((row.request.model, row.request.duration))
             _, order, _ = await find_current(self._orders, row.order_id, known.get(row.order_id))
             if order is None:
                 self._states["new"] += 1

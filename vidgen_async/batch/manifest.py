@@ -3,10 +3,12 @@
 import csv
 import json
 import os
+import stat
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import nullcontext
 from io import TextIOWrapper
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -47,23 +49,30 @@ class ManifestRow:
 
 def read_manifest(path: str | os.PathLike[str]) -> Generator[ManifestRow, None, None]:
     """Yield the rows of a manifest; ``-`` is the standard input. The text is UTF-8, perhaps with a byte order mark. One
-    that begins with ``{`` consists of JSON lines, any other one is CSV with a line of names.
-
-    Raises:
-        InvalidRequestError: The file cannot be read, or has no names.
-    """
+    that begins with ``{`` consists of JSON lines, any other one is CSV with a line of names. InvalidRequestError if it
+    cannot be read, has no names, or was changed while it was read."""
     try:
+        before = _version_of(path)
         with nullcontext(sys.stdin.buffer) if os.fspath(path) == "-" else Path(path).open("rb") as file:
             yield from _read_rows(file)
+        if _version_of(path) != before:
+            raise _refusal(f"the manifest {os.fspath(path)!r} was changed while it was read")
     except OSError as error:
         raise _refusal(f"the manifest {os.fspath(path)!r} cannot be read: {error.strerror or error}") from error
+
+
+def _version_of(path: str | os.PathLike[str]) -> tuple[int, ...]:
+    """What differs if a file was changed; nothing of a pipe does."""
+    if os.fspath(path) == "-" or not stat.S_ISREG((now := Path(path).stat()).st_mode):
+        return ()
+    return now.st_ino, now.st_size, now.st_mtime_ns
 
 
 def _read_rows(file: BinaryIO) -> Iterator[ManifestRow]:
     # A byte that is not UTF-8 becomes a surrogate, which the check of the row reports.
     text = TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
     try:
-        lines = _number(text)
+        lines = enumerate(text, 1)
         first = next((line for line in lines if line[1].strip()), None)
         if first is None:
             raise _refusal("the manifest is empty")
@@ -75,15 +84,8 @@ def _read_rows(file: BinaryIO) -> Iterator[ManifestRow]:
         text.detach()  # the caller closes the file
 
 
-def _number(text: Iterator[str]) -> Iterator[tuple[int, str]]:
-    return ((number, line) for number, line in enumerate(text, 1))
-
-
 def _read_json_lines(first: tuple[int, str], rest: Iterator[tuple[int, str]]) -> Iterator[ManifestRow]:
-    for lines in ((first,), rest):
-        for number, line in lines:
-            if line.strip():
-                yield _read_object(number, line)
+    return (_read_object(number, line) for number, line in chain([first], rest) if line.strip())
 
 
 def _read_object(number: int, line: str) -> ManifestRow:
@@ -98,7 +100,7 @@ def _read_object(number: int, line: str) -> ManifestRow:
 
 def _read_csv(first: tuple[int, str], rest: Iterator[tuple[int, str]]) -> Iterator[ManifestRow]:
     before = first[0] - 1  # blank lines
-    reader = csv.reader(line for lines in ((first,), rest) for _, line in lines)
+    reader = csv.reader(line for _, line in chain([first], rest))
     names = [name.strip() for name in next(reader)]
     if len(set(names)) < len(names) or "" in names:
         raise _refusal("the first line of a CSV manifest has the names of its columns, each once")

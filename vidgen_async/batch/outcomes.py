@@ -85,6 +85,9 @@ class BatchCheck(Serializable):
     ``failed``, ``rejected``, ``uncertain``, ``abandoned``, ``withdrawn``."""
     new_by_model: dict[str, int] = field(factory=dict, hash=False)
     """The number of the new rows by model."""
+    task_seconds: float | None = None
+    """How long a task takes, with its download: the median of the last completed ones in the journal; the longest one
+    of the models and durations of the rows. None if there are none."""
 
 
 def points_basis(state: BatchState, points: int | None) -> PointsBasis:

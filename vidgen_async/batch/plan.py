@@ -42,14 +42,8 @@ def is_completed(order: OrderSummary | None) -> bool:
 def plan(
     order: OrderSummary | None, file_problem: FileProblem | None, *, is_bad_request: bool, retry_failed: bool
 ) -> Step:
-    """Return what to do.
-
-    Args:
-        order: The order that the row has now: the last one if failed ones were ordered again.
-        file_problem: Of the file of a completed order.
-        is_bad_request: Whether it was rejected with 400: that would happen again.
-        retry_failed: Whether failed orders, and those that were rejected with 400, are ordered again.
-    """
+    """Return what to do for a row with this order, that of :func:`find_current`; ``file_problem`` is that of the file
+    of a completed order, ``is_bad_request`` whether it was rejected with 400, which would happen again."""
     if order is None or order.state is OrderState.QUEUED:
         return Step("create", "new")
     if order.state is OrderState.SENDING:
@@ -69,13 +63,8 @@ def plan(
 async def find_current(
     orders: Orders, order_id: str, order: OrderSummary | None
 ) -> tuple[str, OrderSummary | None, str]:
-    """Return the id and the state of the order that a row has now, and the id of the next one if this one has failed.
-
-    Args:
-        orders: Reads the states.
-        order_id: That of the row.
-        order: The order of this id.
-    """
+    """Return the id and the state of the order that a row has now, and the id of the next one if this one has failed;
+    ``order`` is the one with the id of the row."""
     current, number = order_id, 2
     while has_failed(order):
         following = (await orders.states([f"{order_id}~{number}"])).get(f"{order_id}~{number}")

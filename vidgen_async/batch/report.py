@@ -29,6 +29,7 @@ class Report:
             message = f"a report is a .csv, a .jsonl or a .html file, not {self._path.name!r}"
             raise ConfigurationError(message)
         self._is_csv = self._path.suffix == ".csv"
+        self.has_posters = self._path.suffix == ".html"
         self._page: Page | None = None
 
     def __enter__(self) -> Self:
@@ -39,7 +40,7 @@ class Report:
             raise ConfigurationError(message) from error
         if self._is_csv:
             self._write_cells(_COLUMNS)
-        elif self._path.suffix == ".html":
+        elif self.has_posters:
             self._page = Page(self._path)
         return self
 
@@ -49,9 +50,9 @@ class Report:
                 self._page.write(self._file)
             self._file.commit()
 
-    def add(self, outcome: BatchOutcome) -> None:
+    def add(self, outcome: BatchOutcome, poster: bytes = b"") -> None:
         if self._page is not None:
-            self._page.add(outcome)
+            self._page.add(outcome, poster)
             return
         values = asdict(outcome, filter=lambda each, _: each.name in _COLUMNS)
         values["path"] = None if outcome.path is None else str(outcome.path)

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from vidgen_async.batch.manifest import ManifestRow
 from vidgen_async.clock import Clock
@@ -76,27 +76,20 @@ class Row:
         return cls(number, order_id, output, body.encode(), tuple(map(tuple, images)))
 
 
+@define
 class RowReader:
-    """Makes rows of what was given for them.
+    """Makes rows of what was given for them."""
 
-    Args:
-        directory: Where the videos go.
-        base: What the paths of local images are relative to.
-        uploads: Reads local images.
-        catalog: The live catalog; None if it is not known.
-    """
-
-    def __init__(
-        self, directory: Path, base: Path, uploads: Uploads, catalog: Catalog | None, endpoints: Endpoints, clock: Clock
-    ) -> None:
-        self._directory = directory
-        self._base = base
-        self._uploads = uploads
-        self._catalog = catalog
-        self._endpoints = endpoints
-        self._clock = clock
-        self._lines: dict[int, int] = {}
-        """The line in which an order id, or an output, is used first, by its hash: there may be very many."""
+    _directory: Path
+    _base: Path
+    """What the paths of local images are relative to."""
+    _uploads: Uploads
+    _catalog: Catalog | None
+    """The live one; None if it is not known."""
+    _endpoints: Endpoints
+    _clock: Clock
+    _lines: dict[int, int] = field(factory=dict)
+    """The line in which an order id, or an output, is used first, by its hash: there may be very many."""
 
     async def read(self, given: ManifestRow) -> tuple[Row | None, list[str]]:
         """The row; or None, and its problems."""

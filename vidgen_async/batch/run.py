@@ -6,7 +6,7 @@ from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attrs import evolve, field, frozen
+from attrs import define, evolve, field, frozen
 from attrs.validators import ge
 
 from vidgen_async.batch.directory import prepare_target
@@ -83,32 +83,31 @@ class BatchOptions:
     stop_after_failures: int = field(validator=ge(1))
 
 
+@define(eq=False)
 class Run:
     """Orders rows in their sequence. ``outcomes`` has an outcome for each, then None."""
 
-    def __init__(self, options: BatchOptions, videos: "Videos", orders: Orders, uploads: Uploads, clock: Clock) -> None:
-        self._options = options
-        self._directory = options.directory
-        self._videos = videos
-        self._orders = orders
-        self._uploads = uploads
-        self._clock = clock
-        self.outcomes: asyncio.Queue[BatchOutcome | None] = asyncio.Queue(_MOST_READY)
-        self._creating: dict[asyncio.Task[None], tuple[str, float]] = {}
-        """The ids of the orders that are being created, and when that began."""
-        self._running: dict[str, Job] = {}
-        """By the id of the task."""
-        self._accepted: asyncio.Queue[TaskLike | None] = asyncio.Queue()
-        """The tasks to watch, then None."""
-        self._changed = asyncio.Event()
-        self._stop_reason = ""
-        """Why nothing is ordered any more; empty if rows are ordered."""
-        self._is_stopped = False
-        self._saver: asyncio.Task[None] | None = None
-        """Once all rows were ordered."""
-        self._last_failure: object = None
-        self._failures = 0
-        """The number of failures in a row that are equal to the last one."""
+    _options: BatchOptions
+    _videos: "Videos"
+    _orders: Orders
+    _uploads: Uploads
+    _clock: Clock
+    outcomes: asyncio.Queue[BatchOutcome | None] = field(factory=lambda: asyncio.Queue(_MOST_READY))
+    _creating: dict[asyncio.Task[None], tuple[str, float]] = field(factory=dict)
+    """The ids of the orders that are being created, and when that began."""
+    _running: dict[str, Job] = field(factory=dict)
+    """By the id of the task."""
+    _accepted: asyncio.Queue[TaskLike | None] = field(factory=asyncio.Queue)
+    """The tasks to watch, then None."""
+    _changed: asyncio.Event = field(factory=asyncio.Event)
+    _stop_reason: str = ""
+    """Why nothing is ordered any more; empty if rows are ordered."""
+    _is_stopped: bool = False
+    _saver: asyncio.Task[None] | None = None
+    """Once all rows were ordered."""
+    _last_failure: object = None
+    _failures: int = 0
+    """The number of failures in a row that are equal to the last one."""
 
     def stop(self) -> None:
         """Order nothing any more, and do not wait for tasks. Creates that are being sent end."""
@@ -159,7 +158,7 @@ class Run:
     async def _take_up(self, row: Row, order: OrderSummary | None, *, may_defer: bool) -> bool:
         """Begin what is to be done for the row. Return False if it is deferred."""
         current, order, following = await find_current(self._orders, row.order_id, order)
-        problem = await run_in_thread(check_file, self._directory / row.output) if is_completed(order) else None
+        problem = await run_in_thread(check_file, self._options.directory / row.output) if is_completed(order) else None
         is_bad_request = (
             order is not None and order.state is OrderState.REJECTED and await self._is_bad_request(current)
         )
@@ -285,7 +284,7 @@ class Run:
             return outcome
         try:
             job = self._running[outcome.task_id]
-            target = await run_in_thread(prepare_target, self._directory, job.output)
+            target = await run_in_thread(prepare_target, self._options.directory, job.output)
             # An earlier run may have saved it before it could record that the task had ended.
             if job.why != "running" or await run_in_thread(check_file, target) is not None:
                 await self._videos.download(outcome.task, target)
@@ -297,7 +296,7 @@ class Run:
 
     async def _list(self, job: Job, state: BatchState, order: OrderSummary | None) -> None:
         if state == "saved":
-            await self._put(job, state, order=order, path=self._directory / job.output)
+            await self._put(job, state, order=order, path=self._options.directory / job.output)
             return
         known = await self._orders.find(job.ordered_as)
         await self._put(job, state, failure="" if known is None else failure_of(known))

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from attrs import define, field
 from rich.console import Group
 from rich.live import Live
 
-from vidgen_async import Budget, Client, VideoRequest
+from vidgen_async import Budget, Client, Pacing, VideoRequest
 from vidgen_async.cli.process import is_terminal
 from vidgen_async.cli.run import Run
 from vidgen_async.cli.run_state import Exit, Stage, TasksFailedError
@@ -46,6 +47,8 @@ MAX_UNCERTAIN = 5
 MAX_COMMANDS = 4
 #: Seconds between two refreshes of the live view.
 REFRESH_INTERVAL = 1.0
+#: The submission limit, as the client has it.
+_PACING = Pacing()
 
 
 @define(eq=False)
@@ -61,6 +64,10 @@ class BatchProgress:
     """The first of the uncertain orders."""
     worked: int = 0
     """The number of rows for which this run did something."""
+    task_seconds: float | None = None
+    """How long a task takes, if that is known."""
+    ordered_at: float = 0.0
+    """When rows still waited to be ordered."""
     budget: str | None = None
     command_failures: list[str] = field(factory=list)
     """Of --on-saved."""
@@ -84,11 +91,21 @@ class BatchProgress:
         counts = [("saved", self.states["saved"]), ("running", running)]
         counts += [(state, self.states[state]) for state in EXIT_CODES if state not in ("saved", "running")]
         lines = [" · ".join(f"{count:,} {state.replace('_', ' ')}" for state, count in counts if count)]
-        if self.worked and now > self.started_at:
-            rate = self.worked / (now - self.started_at)
-            lines.append(f"{60 * rate:,.3g} rows/min · about {seconds((self.total - done) / rate)} left")
+        if left := self._time_left(running, now):
+            rate = 60 * self.worked / (now - self.started_at)
+            lines.append(f"{rate:,.3g} rows/min · about {seconds(left)} left")
         lines += [] if self.budget is None else [f"budget: {self.budget}"]
         return Group(progress_line("rows", done, self.total), *(one_line(text, "dim") for text in lines))
+
+    def _time_left(self, running: int, now: float) -> float:
+        """By the submission limit and the time of a task; or else by the rate of this run. 0 if it is unknown."""
+        left, duration, by_tasks = self.total - self.states.total(), now - self.started_at, 0.0
+        if left > running or not self.ordered_at:
+            self.ordered_at = now
+        if self.task_seconds is not None and left and duration > 0:
+            waiting = (left - running) * _PACING.window / _PACING.limit
+            by_tasks = waiting + self.task_seconds + self.ordered_at - now
+        return max(by_tasks, 0.0) or left * duration / (self.worked or inf)
 
 
 async def check_batch(run: Run, price: str | None, jobs: str, output: str, **options: Any) -> None:
@@ -133,7 +150,7 @@ async def run_batch(run: Run, on_saved: Sequence[str], jobs: str, output: str, *
         check = await _check(run, batch)
         _refuse_problems(run, check)
         run.state.stage, run.state.stop = Stage.BATCH, batch.stop
-        progress = BatchProgress(check.rows, LoopClock().now())
+        progress = BatchProgress(check.rows, LoopClock().now(), task_seconds=check.task_seconds)
         try:
             await _consume(run, batch, progress, on_saved)
         finally:

@@ -506,8 +506,8 @@ class Videos:
             retry_failed: Order again what failed, under ``ORDER_ID~2``, ``~3`` …, and what was rejected with 400.
             stop_after_failures: The number of equal failures of creates in a row after which nothing more is ordered.
                 A refused key (401), or too few credits (402), stop the creates at once. What was ordered is saved.
-            report: A ``.csv`` or ``.jsonl`` file with the outcomes, or an ``.html`` page that shows the videos, which
-                is replaced at the end of the run.
+            report: A ``.csv`` or ``.jsonl`` file with the outcomes, or an ``.html`` page that shows the videos, with
+                their first frames if the extra ``video`` is installed. It is replaced at the end of the run.
 
         Raises:
             ConfigurationError, ValueError: ``report`` has another suffix; ``stop_after_failures`` is less than 1.
