@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from tests.loop_holds import until
 from vidgen_async import (
     Budget,
     BudgetExceededError,
@@ -269,14 +270,16 @@ async def test_the_states_of_many_orders_are_read_without_their_bodies(service, 
 async def test_a_bounded_wait_ends_and_the_order_goes_on(service, restarted):
     service.faults.add("videos.create", Fault.stall(0.6))
     async with restarted() as client, restarted() as other:
-        with pytest.raises(StillSendingError, match=r"no outcome after 0\.2 s") as caught:
-            await client.videos.create(**FIELDS, order_id="order-1", wait_for_sender=0.2)
+        sending = asyncio.create_task(client.videos.create(**FIELDS, order_id="order-1"))
+        await until(lambda: len(service.creates) == 1)
+        with pytest.raises(StillSendingError, match=r"no outcome after 0\.01 s") as caught:
+            await client.videos.create(**FIELDS, order_id="order-1", wait_for_sender=0.01)
         assert caught.value.may_retry
         assert caught.value.deadline_at > datetime.now(UTC)
         with pytest.raises(StillSendingError):
-            await other.videos.create(**FIELDS, order_id="order-1", wait_for_sender=0.1)
+            await other.videos.create(**FIELDS, order_id="order-1", wait_for_sender=0.01)
         receipt = await other.videos.create(**FIELDS, order_id="order-1", wait_for_sender=30)
-        assert receipt == await client.videos.create(**FIELDS, order_id="order-1")
+        assert receipt == await sending == await client.videos.create(**FIELDS, order_id="order-1")
     assert len(service.creates) == 1
 
 
