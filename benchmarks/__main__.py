@@ -28,6 +28,7 @@ BENCHMARKS = (
     "stretch",
     "scheduler",
     "creates",
+    "versions",
     "downloads",
     "uploads",
     "imports",
@@ -71,6 +72,7 @@ def parse(arguments: Sequence[str] | None = None) -> Arguments:
         metavar="NAME",
         help=f"compare with this one only, besides ours and plain aiohttp: {', '.join(PEERS)}",
     )
+    parser.add_argument("--before", metavar="DIRECTORY", help="the checkout of an earlier version, to compare creates")
     parser.add_argument(
         "--rounds", type=int, help="rounds of each competitor, where a round takes seconds (default: 5)"
     )
@@ -83,7 +85,13 @@ def parse(arguments: Sequence[str] | None = None) -> Arguments:
     scale = Scale.tiny() if found.tiny else Scale.full()
     return Arguments(
         only=tuple(found.only or BENCHMARKS),
-        scale=evolve(scale, rounds=found.rounds or scale.rounds, has_stretch=found.stretch, peers=tuple(found.peer)),
+        scale=evolve(
+            scale,
+            rounds=found.rounds or scale.rounds,
+            has_stretch=found.stretch,
+            before=found.before,
+            peers=tuple(found.peer),
+        ),
         is_tiny=found.tiny,
         output=found.output,
     )
