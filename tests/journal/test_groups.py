@@ -2,70 +2,22 @@
 
 import asyncio
 import sqlite3
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
 import pytest
-from attrs import Factory, mutable
 
-from tests.journal.conftest import ACCOUNT, NOW, SERVICE, order_of, ref_of
+from tests.journal.conftest import ACCOUNT, NOW, SERVICE, Holding, order_of, ref_of
 from vidgen_async.errors import JournalError
 from vidgen_async.journal import Journal
-from vidgen_async.journal.sql import groups, queries
+from vidgen_async.journal.sql import groups
 from vidgen_async.journal.sql.queries import Database
-from vidgen_async.types.orders import Order
 
 
-@mutable(eq=False)
-class Holding:
-    """The first order that is stored waits for ``end``, and with it all that is asked for meanwhile."""
-
-    begun: threading.Event = Factory(threading.Event)
-    end: threading.Event = Factory(threading.Event)
-    failures: dict[str, Callable[[Database], object]] = Factory(dict)
-    """What is executed when an order is stored, by its id."""
-    stored: list[str] = Factory(list)
-
-    async def gather(self, journal: Journal, *names: str) -> list[Any]:
-        """The orders, or errors, of operations that wait together."""
-        operations = await self.start(journal, *names)
-        self.end.set()
-        return await asyncio.gather(*operations, return_exceptions=True)
-
-    async def start(self, journal: Journal, *names: str) -> list["asyncio.Future[Order]"]:
-        await journal.namespace("a word")  # opens it
-        first = asyncio.ensure_future(journal.intend(order_of("first")))
-        assert await asyncio.to_thread(self.begun.wait, 30)
-        others = [asyncio.ensure_future(journal.intend(order_of(name))) for name in names]
-        await asyncio.sleep(0)
-        return [first, *others]
-
-
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def journal(request: pytest.FixtureRequest) -> Journal:
     return request.getfixturevalue({"sqlite": "open_file", "postgres": "open_database"}[request.param])()
-
-
-@pytest.fixture
-def holding(monkeypatch: pytest.MonkeyPatch) -> Iterator[Holding]:
-    monkeypatch.setattr(groups, "LONGEST_GROUP", 1000.0)
-    holding, add_order = Holding(), queries.add_order
-
-    def add(db: Database, order: Order) -> object:
-        if order.order_id == "first" and not holding.begun.is_set():
-            holding.begun.set()
-            assert holding.end.wait(30)
-        holding.stored.append(order.order_id)
-        found = add_order(db, order)
-        if order.order_id in holding.failures:
-            holding.failures[order.order_id](db)
-        return found
-
-    monkeypatch.setattr(queries, "add_order", add)
-    yield holding
-    holding.end.set()
 
 
 async def stored(journal: Journal) -> list[str]:

@@ -30,8 +30,9 @@ class Savepoints(Protocol):
         """Raise the errors of what was executed since the savepoint, or release it."""
         ...
 
-    def roll_back(self) -> bool:
-        """Undo what was executed since the savepoint, and release it; return False if the transaction is lost."""
+    def roll_back(self, error: BaseException) -> bool:
+        """Undo what was executed since the savepoint, and release it; return False if the error, or what it has done,
+        requires that the whole transaction is rolled back."""
         ...
 
 
@@ -59,6 +60,11 @@ class Waiting(Generic[D]):
         return bool(self._operations)
 
 
+def has_begun(future: Future[Any]) -> bool:
+    """Return whether the operation is part of a group, or its caller was cancelled before."""
+    return future.running() or future.done()
+
+
 class Group(Generic[D]):
     """What one transaction carries out: the first of the operations that wait, and, within bounds, each that waits when
     the previous one has ended. One that fails is undone alone. None is answered before the commit."""
@@ -68,9 +74,6 @@ class Group(Generic[D]):
         first = waiting.take()
         self._operations = [] if first is None else [first]
         self._outcomes: list[tuple[Any, BaseException | None]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._operations)
 
     @property
     def errors(self) -> list[BaseException]:
@@ -116,7 +119,7 @@ def _execute_alone(db: D, operation: Callable[[D], Any]) -> tuple[Any, BaseExcep
         result = operation(db)
         db.release()
     except BaseException as error:
-        if not db.roll_back():
+        if not db.roll_back(error):
             raise
         return None, error
     return result, None

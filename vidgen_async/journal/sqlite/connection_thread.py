@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from vidgen_async.errors import VidgenError
 from vidgen_async.events import Event
-from vidgen_async.journal.sql.groups import Group, Waiting
+from vidgen_async.journal.sql.groups import Group, Waiting, has_begun
 from vidgen_async.journal.sql.queries import RECORD_ERRORS
 from vidgen_async.journal.sqlite.file import JournalFile
 from vidgen_async.journal.sqlite.file_lock import LockedConnection
@@ -72,7 +72,7 @@ class ConnectionThread:
         db: LockedConnection | None = None
         while (item := self._queue.get()) is not None:
             future, waiting, kind = item
-            if not (future.running() or future.done()):  # otherwise it has joined an earlier group
+            if not has_begun(future):
                 db = self._carry_out(Group(waiting), kind, db)
             del item, future, waiting  # an idle thread must not keep a result in memory
         _close(db)
@@ -123,7 +123,7 @@ class ConnectionThread:
             item = self._queue.get()
             if item is None:
                 self._queue.put(None)  # the thread ends after the current operation
-            elif not (item[0].running() or item[0].done()) and item[0].set_running_or_notify_cancel():
+            elif not has_begun(item[0]) and item[0].set_running_or_notify_cancel():
                 item[0].set_exception(error)
 
 

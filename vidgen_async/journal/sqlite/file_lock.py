@@ -163,7 +163,7 @@ class LockedConnection(sqlite3.Connection):
     def release(self) -> None:
         self.execute("RELEASE operation")
 
-    def roll_back(self) -> bool:
+    def roll_back(self, error: BaseException) -> bool:
         with suppress(sqlite3.Error):  # some errors, such as that of a full disk, end the transaction
             self.execute("ROLLBACK TO operation")
             self.release()
