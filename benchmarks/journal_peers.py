@@ -146,8 +146,6 @@ class Aiosqlite:
             return list(await db.execute_fetchall(query, asdict(ref)))
 
         attempts = await rows("read_attempts")
-        closings = await rows("read_closings")
-        await rows("read_results")
         for row in await rows("read_orders"):
             return Order(
                 ref=ref,
@@ -155,7 +153,7 @@ class Aiosqlite:
                 body=row["body"],
                 created_at=queries._at(row["created_at"]),
                 attempts=tuple(map(queries._attempt, attempts)),
-                closing=queries._from_row(Closing, closings[-1]) if closings else None,
+                closing=None if row["state"] is None else queries._from_row(Closing, row),
             )
         raise unknown_order_error(ref)
 

@@ -13,6 +13,7 @@ from vidgen_async.errors import JournalError
 from vidgen_async.journal import Journal
 from vidgen_async.journal.sql import groups
 from vidgen_async.journal.sql.queries import Database
+from vidgen_async.types.orders import Order
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -149,18 +150,29 @@ async def test_all_operations_of_a_commit_that_fails_have_failed_and_can_be_repe
     assert await stored(journal) == ["first", "a", "b"]
 
 
-async def test_a_full_disk_undoes_the_whole_group(open_file, holding):
+async def test_on_a_full_disk_those_orders_are_stored_whose_callers_have_them(open_file, holding):
     journal = open_file()
     operations = await holding.start(journal, "a")
-    await asyncio.sleep(0)
-    large = asyncio.ensure_future(journal.intend(order_of("large", body=b"x" * 1_000_000)))
+    operations.append(asyncio.ensure_future(journal.intend(order_of("large", body=b"x" * 1_000_000))))
     await asyncio.sleep(0)
     holding.failures["first"] = lambda db: db.execute("PRAGMA max_page_count = 100", {})
     holding.end.set()
-    outcomes = await asyncio.gather(*operations, large, return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes] == [JournalError] * 3
-    assert "the disk is full" in str(outcomes[0])
-    assert await stored(journal) == []
+    outcomes = await asyncio.gather(*operations, return_exceptions=True)
+    assert "the disk is full" in str(outcomes[-1])
+    found = [outcome.order_id for outcome in outcomes if not isinstance(outcome, JournalError)]
+    assert await stored(journal) == found
+
+
+async def test_an_error_that_ends_the_transaction_is_that_of_the_whole_group(open_file, holding):
+    def fail(db: Database) -> None:
+        db.execute("ROLLBACK", {})
+        raise sqlite3.OperationalError("disk I/O error")
+
+    journal = open_file()
+    holding.failures["a"] = fail
+    outcomes = await holding.gather(journal, "a", "b")
+    assert [type(outcome) for outcome in outcomes] == [JournalError, JournalError, Order]
+    assert await stored(journal) == ["b"]
 
 
 async def until(condition: Callable[[], bool]) -> None:
