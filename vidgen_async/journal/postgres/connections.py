@@ -4,7 +4,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from typing import Any, TypeVar
 
 import psycopg
@@ -72,8 +72,8 @@ class Connections:
         self._is_schema_checked = False
         self._session_lock = session_lock
         self._pool = ConnectionPool(self._connect, release=session_lock.close, name=name)
-        self._waiting: defaultdict[tuple[str, ...], Waiting[PipelinedDatabase]] = defaultdict(Waiting)
-        """Operations that write, by what they lock."""
+        self._waiting: defaultdict[tuple[str, ...] | None, Waiting[PipelinedDatabase]] = defaultdict(Waiting)
+        """Operations by what they lock; None for those that only read."""
         self._threads = ThreadPoolExecutor(max_connections, thread_name_prefix=f"journal {name}")
 
     def submit(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None) -> Future[T]:
@@ -84,7 +84,7 @@ class Connections:
             locked: What nobody else writes to meanwhile; None if nothing is written.
         """
         future: Future[T] = Future()
-        waiting = Waiting[PipelinedDatabase]() if locked is None else self._waiting[locked]
+        waiting = self._waiting[locked]
         waiting.add(lambda db: db.call(operation), future)
         self._threads.submit(self._carry_out, future, waiting, locked)
         return future
@@ -95,9 +95,9 @@ class Connections:
         """Carry out groups of operations until that of the future is part of one, if it is not yet."""
         if has_begun(future):
             return  # without waiting for the end of that group
-        with waiting.lock:
+        with nullcontext() if locked is None else waiting.lock:  # reads do not wait for each other
             while not has_begun(future):
-                group = Group(waiting)
+                group = Group(waiting, has_snapshot=locked is None)
                 try:
                     self._execute(group, locked)
                 except BaseException as error:  # noqa: BLE001 - any error must reach the waiting callers

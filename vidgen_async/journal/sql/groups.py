@@ -4,6 +4,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from math import inf
 from time import monotonic
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -42,18 +43,20 @@ class Waiting(Generic[D]):
 
     lock: threading.Lock = Factory(threading.Lock)
     """Held by the thread that carries out a group of them."""
-    _operations: deque[tuple[Callable[[D], Any], Future[Any]]] = Factory(deque)
+    _mutex: threading.Lock = Factory(threading.Lock)
+    _operations: deque[tuple[Callable[[D], Any], Future[Any], float]] = Factory(deque)
 
     def add(self, operation: Callable[[D], Any], future: Future[Any]) -> None:
-        self._operations.append((operation, future))
+        self._operations.append((operation, future, monotonic()))
 
-    def take(self) -> tuple[Callable[[D], Any], Future[Any]] | None:
+    def take(self, added_by: float) -> tuple[Callable[[D], Any], Future[Any]] | None:
         """Return the next operation, which is carried out from now on whatever its caller does; None if there is no
-        other one."""
-        while self._operations:
-            operation, future = self._operations.popleft()
-            if not future.done() and future.set_running_or_notify_cancel():
-                return operation, future
+        other one, or it was added later."""
+        with self._mutex:
+            while self._operations and self._operations[0][2] <= added_by:
+                operation, future, _ = self._operations.popleft()
+                if not future.done() and future.set_running_or_notify_cancel():
+                    return operation, future
         return None
 
     def __bool__(self) -> bool:
@@ -67,11 +70,18 @@ def has_begun(future: Future[Any]) -> bool:
 
 class Group(Generic[D]):
     """What one transaction carries out: the first of the operations that wait, and, within bounds, each that waits when
-    the previous one has ended. One that fails is undone alone. None is answered before the commit."""
+    the previous one has ended. One that fails is undone alone. None is answered before the commit.
 
-    def __init__(self, waiting: Waiting[D]) -> None:
+    Args:
+        waiting: The operations that wait.
+        has_snapshot: Whether the transaction reads what was committed when it began: nothing joins that is asked for
+            later.
+    """
+
+    def __init__(self, waiting: Waiting[D], *, has_snapshot: bool = False) -> None:
         self._waiting = waiting
-        first = waiting.take()
+        self._added_by = monotonic() if has_snapshot else inf
+        first = waiting.take(inf)
         self._operations = [] if first is None else [first]
         self._outcomes: list[tuple[Any, BaseException | None]] = []
 
@@ -96,7 +106,7 @@ class Group(Generic[D]):
             if is_last and self._waiting and len(self._operations) < MOST_OPERATIONS and monotonic() < ends_at:
                 if is_first:
                     db.finish()
-                joined = self._waiting.take()
+                joined = self._waiting.take(self._added_by)
                 self._operations += [] if joined is None else [joined]
 
     def answer(self, explain: Callable[[BaseException], BaseException]) -> None:
