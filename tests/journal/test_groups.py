@@ -11,9 +11,9 @@ import pytest
 from tests.journal.conftest import ACCOUNT, NOW, SERVICE, Holding, order_of, ref_of
 from vidgen_async.errors import JournalError
 from vidgen_async.journal import Journal
-from vidgen_async.journal.sql import groups
+from vidgen_async.journal.sql import groups, queries
 from vidgen_async.journal.sql.queries import Database
-from vidgen_async.types.orders import Order
+from vidgen_async.types.orders import Order, OrderRef
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -54,20 +54,6 @@ async def test_a_group_ends_after_so_many_operations_or_seconds(
     monkeypatch.setattr(groups, "LONGEST_GROUP", longest)
     await holding.gather(journal, *(f"order-{n}" for n in range(10)))
     assert commits == expected
-
-
-async def test_a_read_does_not_wait_for_more_than_one_group(journal, holding, commits, monkeypatch):
-    monkeypatch.setattr(groups, "MOST_OPERATIONS", 2)
-    operations = await holding.start(journal, *(f"order-{n}" for n in range(9)))
-    read = asyncio.ensure_future(journal.get(ref_of("first"), NOW))
-    operations += [asyncio.ensure_future(journal.intend(order_of(f"later-{n}"))) for n in range(10)]
-    await asyncio.sleep(0)
-    holding.end.set()
-
-    assert await read is not None
-
-    assert sum(commits) - 1 < len(operations)
-    await asyncio.gather(*operations)
 
 
 class UnexpectedError(BaseException):
@@ -120,6 +106,37 @@ async def test_an_operation_whose_caller_is_cancelled_is_dropped_only_if_it_has_
 
 
 # -- SQLite ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_read_waits_for_one_group_and_not_for_all_that_is_written(open_file, holding, monkeypatch):
+    def read(db: Database, ref: OrderRef) -> Order | None:
+        stored_before.append(len(holding.stored))
+        return read_order(db, ref)
+
+    journal, stored_before, read_order = open_file(), list[int](), queries.read_order
+    monkeypatch.setattr(queries, "read_order", read)
+    monkeypatch.setattr(groups, "MOST_OPERATIONS", 4)
+    operations = await holding.start(journal, "a")
+    reading = asyncio.ensure_future(journal.get(ref_of("first"), NOW))
+    await asyncio.sleep(0)
+    operations += [asyncio.ensure_future(journal.intend(order_of(f"order-{n}"))) for n in range(20)]
+    await asyncio.sleep(0)
+    holding.end.set()
+    assert await reading is not None
+    await asyncio.gather(*operations)
+    assert stored_before == [4]
+
+
+async def test_the_file_is_opened_again_after_an_error_of_sqlite(open_file, holding):
+    def fail(db: Database) -> None:
+        db.execute("PRAGMA query_only = ON", {})
+        raise sqlite3.OperationalError("a fault")
+
+    journal = open_file()
+    holding.failures["a"] = fail
+    outcomes = await holding.gather(journal, "a")
+    assert [type(outcome) for outcome in outcomes] == [Order, JournalError]
+    assert (await journal.intend(order_of("b"))).order_id == "b"
 
 
 async def test_nobody_is_answered_before_the_commit_in_a_file(open_file, path, holding):

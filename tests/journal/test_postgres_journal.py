@@ -43,7 +43,7 @@ from vidgen_async.journal.sql import queries
 from vidgen_async.transports import BufferedResponse, FakeTransport
 from vidgen_async.types.http import Request
 from vidgen_async.types.limits import Pacing
-from vidgen_async.types.orders import Attempt, AttemptOutcome, Balance, Closing, OrderState, TaskResult
+from vidgen_async.types.orders import Attempt, AttemptOutcome, Balance, Closing, Order, OrderState, TaskResult
 
 
 @pytest.fixture(scope="module")
@@ -207,6 +207,37 @@ async def test_after_the_lost_answer_to_a_commit_each_attempt_of_its_group_is_se
         order = await other.settle_mark(ref_of(name), f"mark of {name}", evidence(AttemptOutcome.NOT_SENT))
         assert order.state is OrderState.REJECTED
         assert [attempt.n for attempt in order.attempts] == [1, 2]
+
+
+async def test_an_error_that_the_server_reports_late_is_that_of_its_operation(journal, holding):
+    holding.failures["first"] = lambda db: db.execute("DO $$ BEGIN RAISE serialization_failure; END $$", {})
+    outcomes = await holding.gather(journal, "a", "b")
+    assert [type(outcome) for outcome in outcomes] == [JournalError, Order, Order]
+
+
+async def test_a_read_returns_what_was_committed_before_it_was_asked_for(journal, holding, monkeypatch):
+    begun, end, read_order = threading.Event(), threading.Event(), queries.read_order
+
+    def read_and_wait(db, ref):
+        found = read_order(db, ref)
+        if ref.order_id == "early":
+            begun.set()
+            assert end.wait(30)
+        return found
+
+    monkeypatch.setattr(queries, "read_order", read_and_wait)
+    early = asyncio.ensure_future(journal.get(ref_of("early"), NOW))
+    assert await asyncio.to_thread(begun.wait, 30)
+    await journal.intend(order_of("o"))
+    operations = await holding.start(journal)  # the other connection is in use, too
+    late = asyncio.ensure_future(journal.get(ref_of(), NOW))
+    await asyncio.sleep(0)
+    end.set()
+
+    assert (await late).order_id == "o"
+
+    holding.end.set()
+    await asyncio.gather(early, *operations)
 
 
 #: At the commit of an order: what is executed.

@@ -192,6 +192,25 @@ async def test_one_read_of_the_limit_serves_all_creates_in_line_and_none_more_th
     await asyncio.gather(*creates, return_exceptions=True)
 
 
+async def test_a_slot_that_was_found_for_a_create_which_ends_in_line_is_not_kept(make_orders, service, clock):
+    class Cancelling(MemoryJournal):
+        reads = 0
+
+        async def turn(self, *arguments):
+            self.reads += 1
+            if self.reads == 1:
+                await clock.sleep(1)  # the others line up
+                asyncio.get_running_loop().call_soon(orders.cancel_unsent, "b")
+            return await super().turn(*arguments)
+
+    orders = make_orders(on=(journal := Cancelling()), pacing=Pacing())
+    found = await asyncio.gather(*(orders.create(REQUEST, order_id=name) for name in "abc"), return_exceptions=True)
+    assert isinstance(found[1], NotSentError)
+    assert (len(service.posts), journal.reads) == (2, 1)
+    await orders.create(REQUEST, order_id="later")
+    assert journal.reads == 2
+
+
 async def test_a_slot_that_another_client_took_in_between_is_waited_for(make_orders, service, clock):
     class Contended(MemoryJournal):
         async def turn(self, *arguments):
