@@ -30,6 +30,7 @@ BENCHMARKS = (
     "stretch",
     "scheduler",
     "creates",
+    "versions",
     "downloads",
     "uploads",
     "imports",
@@ -78,7 +79,7 @@ def parse(arguments: Sequence[str] | None = None) -> Arguments:
     parser.add_argument(
         "--rounds", type=int, help="rounds of each competitor, where a round takes seconds (default: 5)"
     )
-    parser.add_argument("--before", metavar="COMMIT", help="also measure gets, downloads and imports of this commit")
+    parser.add_argument("--before", metavar="COMMIT", help="also measure what is read and created at this commit")
     parser.add_argument("--stretch", action="store_true", help="also 500,000 and 1,000,000 tasks, in five minutes more")
     parser.add_argument("--tiny", action="store_true", help="test that everything runs; the numbers are meaningless")
     parser.add_argument("--output", type=Path, default=Path("benchmark-results"), help="the output directory")
@@ -118,8 +119,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(described(results.document["machine"]))
     print(described(results.document["versions"]))
     print(*results.document["left_out"], sep="\n")
-    with installed(asked.before) if asked.before else nullcontext():
-        failed = [name for name in BENCHMARKS if name in asked.only and not measure(name, asked.scale, results)]
+    with installed(asked.before) if asked.before else nullcontext() as before:
+        scale = evolve(asked.scale, before=before)
+        failed = [name for name in BENCHMARKS if name in asked.only and not measure(name, scale, results)]
     figures = results.figures(BENCHMARKS)
     print(figures_table(figures))
     print(verdict(figures))

@@ -94,8 +94,8 @@ def competitors(url: str, directory: Path) -> Mapping[str, Connect]:
     return {
         RAW: partial(_aiohttp, url, force_close=False),
         RAW_NEW: partial(_aiohttp, url, force_close=True),
-        MEMORY: lambda: _ours(url, MemoryJournal()),
-        SQLITE: lambda: _ours(url, SqliteJournal(next(paths))),
+        MEMORY: lambda: ours(url, MemoryJournal()),
+        SQLITE: lambda: ours(url, SqliteJournal(next(paths))),
     }
 
 
@@ -115,17 +115,17 @@ async def _aiohttp(url: str, *, force_close: bool) -> AsyncIterator[Create]:
 
 
 @asynccontextmanager
-async def _ours(url: str, journal: Journal) -> AsyncIterator[Create]:
+async def ours(url: str, journal: Journal) -> AsyncIterator[Create]:
     async with Client(KEY, base_url=url, journal=journal, pacing=Pacing(limit=10**9)) as client:
         yield partial(client.videos.create, **_VIDEO, validate=False)
 
 
 def _take(ways: Mapping[str, Connect], creates: int, concurrency: int, name: str) -> Block:
     gc.collect()
-    return asyncio.run(_measure(ways[name], creates, concurrency))
+    return asyncio.run(measure_creates(ways[name], creates, concurrency))
 
 
-async def _measure(connect: Connect, creates: int, concurrency: int) -> Block:
+async def measure_creates(connect: Connect, creates: int, concurrency: int) -> Block:
     latencies: list[float] = []
     async with connect() as create:
         await create()  # opens everything

@@ -7,7 +7,7 @@ All but the one in memory have the same tables, with the same statements, and ma
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -56,14 +56,14 @@ class OnTheLoop(SqliteJournal):
         super().__init__(path)
         self._opened: LockedConnection | None = None
 
-    async def _run(self, operation: Callable[[LockedConnection], T]) -> T:
-        return self._execute(operation)
+    async def _run(self, operation: Callable[[LockedConnection], T], kind: str | None = None) -> T:
+        return self._execute(operation, kind)
 
     async def aclose(self) -> None:
         if self._opened is not None:
             self._opened.close()
 
-    def _execute(self, operation: Callable[[LockedConnection], T]) -> T:
+    def _execute(self, operation: Callable[[LockedConnection], T], kind: str | None) -> T:
         if self._opened is None:
             db = self._opened = sqlite3.connect(
                 self.path, isolation_level=None, check_same_thread=False, factory=LockedConnection
@@ -71,7 +71,8 @@ class OnTheLoop(SqliteJournal):
             db.row_factory = sqlite3.Row
             for statement in set_up("TRUNCATE"):
                 db.execute(statement)
-        return operation(self._opened)
+        with nullcontext() if kind is None else schema.transaction(self._opened, kind):
+            return operation(self._opened)
 
 
 class InAThread(OnTheLoop):
@@ -81,9 +82,9 @@ class InAThread(OnTheLoop):
         super().__init__(path)
         self._lock_of_operations = asyncio.Lock()
 
-    async def _run(self, operation: Callable[[LockedConnection], T]) -> T:
+    async def _run(self, operation: Callable[[LockedConnection], T], kind: str | None = None) -> T:
         async with self._lock_of_operations:
-            return await asyncio.to_thread(self._execute, operation)
+            return await asyncio.to_thread(self._execute, operation, kind)
 
 
 class Aiosqlite:
@@ -145,8 +146,6 @@ class Aiosqlite:
             return list(await db.execute_fetchall(query, asdict(ref)))
 
         attempts = await rows("read_attempts")
-        closings = await rows("read_closings")
-        await rows("read_results")
         for row in await rows("read_orders"):
             return Order(
                 ref=ref,
@@ -154,7 +153,7 @@ class Aiosqlite:
                 body=row["body"],
                 created_at=queries._at(row["created_at"]),
                 attempts=tuple(map(queries._attempt, attempts)),
-                closing=queries._from_row(Closing, closings[-1]) if closings else None,
+                closing=None if row["state"] is None else queries._from_row(Closing, row),
             )
         raise unknown_order_error(ref)
 

@@ -47,6 +47,8 @@ class Scale:
     """Rows of the larger of two batches."""
     has_stretch: bool = False
     """Whether to measure what not every machine can do."""
+    before: str | None = None
+    """The directory of the package of an earlier commit, to compare with."""
     peers: tuple[str, ...] = ()
     """Peers to compare with, besides ours and plain aiohttp; all if empty."""
 

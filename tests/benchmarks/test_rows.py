@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 from contextlib import closing
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from attrs import evolve
@@ -21,6 +22,7 @@ from benchmarks import (
     lists,
     postgres,
     uploads,
+    versions,
     waiting_jobs,
 )
 from benchmarks import cassette_recorders as recorders
@@ -31,6 +33,7 @@ from vidgen_async.journal.sqlite.file import JournalFile
 
 pytestmark = pytest.mark.needs_dev
 
+ROOT = str(Path(__file__).resolve().parents[2])
 #: What decides on the cost and the safety of a commit.
 SETTINGS = ("journal_mode", "synchronous", "fullfsync", "foreign_keys", "locking_mode", "cache_size", "page_size")
 
@@ -47,6 +50,7 @@ def by_name(figures):
     ("module", "names"),
     [
         (creates, {creates.RAW, creates.RAW_NEW, creates.MEMORY, creates.SQLITE}),
+        (versions, {versions.AFTER, versions.BEFORE}),
         (downloads, set(downloads.WAYS) - {downloads.EARLIER}),
         (uploads, set(uploads.WAYS)),
         (imports, {imports.CLIENT, imports.RAW, imports.COMMAND_LIBRARIES, *imports.COMMANDS}),
@@ -60,7 +64,7 @@ def by_name(figures):
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_tiny_run_has_a_row_for_each_competitor(module, names):
-    figures = import_module(module.__name__).run(evolve(Scale.tiny(), peers=("replicate",)))
+    figures = import_module(module.__name__).run(evolve(Scale.tiny(), before=ROOT, peers=("replicate",)))
     assert names - {figure.name for figure in figures} == set()
 
 

@@ -1,20 +1,25 @@
 """Journals, and orders to write into them."""
 
+import asyncio
 import os
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import psycopg
 import pytest
+from attrs import Factory, mutable
 
 from tests.postgres import any_server, new_database
 from vidgen_async.journal import Journal, MemoryJournal, Permission, SqliteJournal
 from vidgen_async.journal.postgres.journal import PostgresJournal
+from vidgen_async.journal.sql import groups, queries
+from vidgen_async.journal.sql.queries import Database
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.orders import Attempt, AttemptOutcome, Evidence, Order, OrderRef, OrderState
 
@@ -103,6 +108,31 @@ class HeldLock:
         """It is never held."""
 
 
+@mutable(eq=False)
+class Holding:
+    """The first order that is stored waits for ``end``, and with it all that is asked for meanwhile."""
+
+    begun: threading.Event = Factory(threading.Event)
+    end: threading.Event = Factory(threading.Event)
+    failures: dict[str, Callable[[Database], object]] = Factory(dict)
+    """What is executed when an order is stored, by its id."""
+    stored: list[str] = Factory(list)
+
+    async def gather(self, journal: Journal, *names: str) -> list[Any]:
+        """The orders, or errors, of operations that wait together."""
+        operations = await self.start(journal, *names)
+        self.end.set()
+        return await asyncio.gather(*operations, return_exceptions=True)
+
+    async def start(self, journal: Journal, *names: str) -> list["asyncio.Future[Order]"]:
+        await journal.namespace("a word")  # opens it
+        first = asyncio.ensure_future(journal.intend(order_of("first")))
+        assert await asyncio.to_thread(self.begun.wait, 30)
+        others = [asyncio.ensure_future(journal.intend(order_of(name))) for name in names]
+        await asyncio.sleep(0)
+        return [first, *others]
+
+
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
     """A directory in memory if possible: no test here is about a loss of power, so commits need no disk."""
@@ -174,3 +204,23 @@ def journal(open_journal: MakeJournal) -> Journal:
 def other(open_journal: MakeJournal) -> Journal:
     """The journal as another process would open it."""
     return open_journal()
+
+
+@pytest.fixture
+def holding(monkeypatch: pytest.MonkeyPatch) -> Iterator[Holding]:
+    monkeypatch.setattr(groups, "LONGEST_GROUP", 1000.0)
+    holding, add_order = Holding(), queries.add_order
+
+    def add(db: Database, order: Order) -> object:
+        if order.order_id == "first" and not holding.begun.is_set():
+            holding.begun.set()
+            assert holding.end.wait(30)
+        holding.stored.append(order.order_id)
+        found = add_order(db, order)
+        if order.order_id in holding.failures:
+            holding.failures[order.order_id](db)
+        return found
+
+    monkeypatch.setattr(queries, "add_order", add)
+    yield holding
+    holding.end.set()

@@ -22,6 +22,7 @@ from tests.journal.conftest import (
     SERVICE,
     HeldLock,
     accepted,
+    evidence,
     order_of,
     permission,
     ref_of,
@@ -42,7 +43,7 @@ from vidgen_async.journal.sql import queries
 from vidgen_async.transports import BufferedResponse, FakeTransport
 from vidgen_async.types.http import Request
 from vidgen_async.types.limits import Pacing
-from vidgen_async.types.orders import Attempt, Balance, Closing, OrderState, TaskResult
+from vidgen_async.types.orders import Attempt, AttemptOutcome, Balance, Closing, Order, OrderState, TaskResult
 
 
 @pytest.fixture(scope="module")
@@ -180,6 +181,109 @@ async def test_a_commit_that_did_not_arrive_was_not_carried_out(open_journal, ne
     assert caught.value.may_be_committed
     assert network.losses == 1
     assert (await open_journal().get(ref_of(), NOW)).state is OrderState.QUEUED
+
+
+async def test_after_the_lost_answer_to_a_commit_each_attempt_of_its_group_is_settled_by_its_own_mark(
+    open_journal, network, holding
+):
+    journal, other, names = open_journal(network.dsn), open_journal(), ("a", "b", "c")
+    for name in names:
+        await sending(journal, name)
+        await journal.settle(ref_of(name), 1, rejected())
+    operations = await holding.start(journal)
+    permissions = [permission(name, expect_attempt=1, mark=f"mark of {name}") for name in names]
+    operations += [asyncio.ensure_future(journal.begin(each)) for each in permissions]
+    while len(journal._database._waiting[SERVICE, ACCOUNT]._operations) < len(names):  # noqa: ASYNC110 - threads
+        await asyncio.sleep(0.001)
+    cut_at_commit(network, Way.TO_CLIENT)
+    holding.end.set()
+
+    outcomes = await asyncio.gather(*operations, return_exceptions=True)
+
+    assert [(type(one), one.may_be_committed) for one in outcomes] == [(JournalError, True)] * 4
+    assert network.losses == 1
+    for name in names:
+        assert (await other.get(ref_of(name), NOW)).state is OrderState.SENDING
+        order = await other.settle_mark(ref_of(name), f"mark of {name}", evidence(AttemptOutcome.NOT_SENT))
+        assert order.state is OrderState.REJECTED
+        assert [attempt.n for attempt in order.attempts] == [1, 2]
+
+
+async def test_an_error_that_the_server_reports_late_is_that_of_its_operation(journal, holding):
+    holding.failures["first"] = lambda db: db.execute("DO $$ BEGIN RAISE serialization_failure; END $$", {})
+    outcomes = await holding.gather(journal, "a", "b")
+    assert [type(outcome) for outcome in outcomes] == [JournalError, Order, Order]
+
+
+async def test_a_read_returns_what_was_committed_before_it_was_asked_for(journal, holding, monkeypatch):
+    begun, end, read_order = threading.Event(), threading.Event(), queries.read_order
+
+    def read_and_wait(db, ref):
+        found = read_order(db, ref)
+        if ref.order_id == "early":
+            begun.set()
+            assert end.wait(30)
+        return found
+
+    monkeypatch.setattr(queries, "read_order", read_and_wait)
+    early = asyncio.ensure_future(journal.get(ref_of("early"), NOW))
+    assert await asyncio.to_thread(begun.wait, 30)
+    await journal.intend(order_of("o"))
+    operations = await holding.start(journal)  # the other connection is in use, too
+    late = asyncio.ensure_future(journal.get(ref_of(), NOW))
+    await asyncio.sleep(0)
+    end.set()
+
+    assert (await late).order_id == "o"
+
+    holding.end.set()
+    await asyncio.gather(early, *operations)
+
+
+#: At the commit of an order: what is executed.
+_AT_COMMIT = """
+    CREATE FUNCTION {0}.at_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {1}; RETURN NULL; END $$;
+    CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON {0}.orders DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION {0}.at_commit();
+"""
+
+
+async def test_nobody_is_answered_before_the_commit_of_a_group(server, journal, holding):
+    await journal.namespace("word")
+    server.execute(_AT_COMMIT.format(journal.schema, "PERFORM pg_advisory_xact_lock(7)"))
+    operations = await holding.start(journal, "a", "b")
+    with psycopg.connect(server.dsn) as connection:
+        connection.execute("SELECT pg_advisory_xact_lock(7)")
+        holding.end.set()
+        waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 7 AND NOT granted"
+        while connection.execute(waits).fetchone() != (1,):  # noqa: ASYNC110 - the server
+            await asyncio.sleep(0.001)
+        assert not any(operation.done() for operation in operations)
+        assert holding.stored == ["first", "a", "b"]
+    assert [(await operation).order_id for operation in operations] == holding.stored
+
+
+async def test_all_operations_of_a_commit_that_fails_have_failed_and_can_be_repeated(server, journal, holding):
+    await journal.namespace("word")
+    server.execute(_AT_COMMIT.format(journal.schema, "RAISE disk_full"))
+    outcomes = await holding.gather(journal, "a", "b")
+    assert [(type(one), one.may_be_committed, one.may_be_temporary) for one in outcomes] == [
+        (JournalError, False, True)
+    ] * 3
+    assert await journal.list(SERVICE, ACCOUNT, NOW) == []
+    server.execute(f"DROP TRIGGER at_commit ON {journal.schema}.orders")
+    assert (await journal.intend(order_of("a"))).order_id == "a"
+
+
+async def test_a_group_is_repeated_with_a_new_connection_if_the_old_one_was_closed(server, journal, holding):
+    def end_connection(db):
+        del holding.failures["b"]
+        db.execute("SELECT pg_terminate_backend(pg_backend_pid())", {}).fetchall()
+
+    holding.failures["b"] = end_connection
+    outcomes = await holding.gather(journal, "a", "b", "c")
+    assert [order.order_id for order in outcomes] == ["first", "a", "b", "c"]
+    assert holding.stored == ["first", "a", "b", "first", "a", "b", "c"]
 
 
 async def test_a_network_that_loses_everything_ends_the_operation_after_its_time_limit(

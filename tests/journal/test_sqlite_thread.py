@@ -40,10 +40,10 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
     slow = Slow()
     add_order = queries.add_order
 
-    def wait_and_add(db: sqlite3.Connection, order: Order) -> None:
+    def wait_and_add(db: sqlite3.Connection, order: Order) -> Order | None:
         slow.begun.set()
         assert slow.end.wait(30)
-        add_order(db, order)
+        return add_order(db, order)
 
     monkeypatch.setattr(queries, "add_order", wait_and_add)
     yield slow

@@ -152,6 +152,57 @@ async def test_only_the_first_in_line_reads_the_limit(make_orders, clock):
     await asyncio.gather(*waiting, return_exceptions=True)
 
 
+@pytest.mark.parametrize("limit", [3, 100])
+async def test_one_read_of_the_limit_serves_all_creates_in_line_and_none_more_than_there_are_slots(
+    make_orders, service, clock, limit
+):
+    class Slow(MemoryJournal):
+        reads = 0
+
+        async def turn(self, *arguments):
+            self.reads += 1
+            found = await super().turn(*arguments)
+            await clock.sleep(1)
+            return found
+
+    async def connecting(_):
+        connections.append(clock.now())
+        await clock.sleep(10)
+
+    connections: list[float] = []
+    transport = FakeTransport(service.transport._handler, on_connect=connecting)
+    orders = make_orders(on=(journal := Slow()), pacing=Pacing(limit=limit), transport=transport)
+    creates = [asyncio.ensure_future(orders.create(REQUEST, order_id=f"order-{n}")) for n in range(20)]
+    await clock.sleep(5)
+    assert len(connections) == min(limit, 20)
+    if limit == 100:
+        assert journal.reads <= 2
+        connections.clear()
+        assert (await orders.create(REQUEST, order_id="later")).order_id == "later"
+        assert connections == [6]  # nothing that an earlier read has found is used
+    await orders.aclose(grace=0.1)
+    await asyncio.gather(*creates, return_exceptions=True)
+
+
+async def test_a_slot_that_was_found_for_a_create_which_ends_in_line_is_not_kept(make_orders, service, clock):
+    class Cancelling(MemoryJournal):
+        reads = 0
+
+        async def turn(self, *arguments):
+            self.reads += 1
+            if self.reads == 1:
+                await clock.sleep(1)  # the others line up
+                asyncio.get_running_loop().call_soon(orders.cancel_unsent, "b")
+            return await super().turn(*arguments)
+
+    orders = make_orders(on=(journal := Cancelling()), pacing=Pacing())
+    found = await asyncio.gather(*(orders.create(REQUEST, order_id=name) for name in "abc"), return_exceptions=True)
+    assert isinstance(found[1], NotSentError)
+    assert (len(service.posts), journal.reads) == (2, 1)
+    await orders.create(REQUEST, order_id="later")
+    assert journal.reads == 2
+
+
 async def test_a_slot_that_another_client_took_in_between_is_waited_for(make_orders, service, clock):
     class Contended(MemoryJournal):
         async def turn(self, *arguments):

@@ -1,7 +1,7 @@
 """The interface of journals, in which orders are stored before they are sent.
 
-Every operation is one commit. Once it has returned, its changes are as durable as the journal promises. Operations are
-atomic, also if they raise or the caller is cancelled: carried out completely or not at all.
+Once an operation has returned, its changes are committed, as durable as the journal promises. Operations are atomic,
+also if they raise or the caller is cancelled: carried out completely or not at all.
 
 The times in arguments and in results are those of the caller's clock, also if the journal has a clock of its own.
 """

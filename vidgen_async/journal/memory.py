@@ -52,6 +52,7 @@ from vidgen_async.types.orders import (
 
 #: Number of orders that a list reads before other tasks run.
 _LIST_BATCH = 500
+_NOTHING = Spending()
 
 
 class MemoryJournal:
@@ -247,7 +248,9 @@ class MemoryJournal:
             owners = self._owners.setdefault(task, [])
             if order.ref not in owners:
                 owners.append(order.ref)
-        order = evolve(order, results=tuple(self._results[task] for task in tasks if task in self._results))
+        results = tuple(self._results[task] for task in tasks if task in self._results)
+        if results != order.results:
+            order = evolve(order, results=results)
         self._orders[order.ref] = order
         for attempt in order.attempts:
             self._book(order, attempt)
@@ -256,14 +259,15 @@ class MemoryJournal:
     def _book(self, order: Order, attempt: Attempt) -> None:
         """Add what the attempt counts for to the sums, in place of what it counted for before."""
         ref, name = order.ref, (order.ref, attempt.n)
-        cost = self._compute_cost(order, attempt) or Spending()
-        if (change := cost - self._costs.get(name, Spending())) != Spending():
+        cost, before = self._compute_cost(order, attempt) or _NOTHING, self._costs.get(name, _NOTHING)
+        if cost != before:
+            change = cost - before
             self._costs[name] = cost
             at = int(attempt.sent_at.timestamp() // 1)
             for seconds in (MINUTE, DAY):
                 sums = self._sums[ref.service, ref.account, seconds]
                 start = at // seconds * seconds
-                sums[start] = sums.get(start, Spending()) + change
+                sums[start] = sums.get(start, _NOTHING) + change
 
     def _compute_cost(self, order: Order, attempt: Attempt) -> Spending | None:
         """Return what the attempt counts for; None if it does not, or another one has the first receipt of its task."""

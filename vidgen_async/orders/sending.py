@@ -198,6 +198,10 @@ class AccountSlots:
 
     lock: asyncio.Lock = Factory(asyncio.Lock)
     """Held by the create that waits for a slot; the others wait in line for the lock."""
+    waiting: int = 0
+    """Number of creates in line."""
+    granted: int = 0
+    """Number of slots that the last read has found for those in line."""
     reserved: int = 0
     released: asyncio.Event = Factory(asyncio.Event)
 
@@ -683,18 +687,27 @@ class Sender:
     # -- the rolling limit ---------------------------------------------------------------------------------------------
 
     async def _reserve_slot(self, ref: OrderRef) -> AccountSlots:
-        """Wait, in line, until the rolling limit has a slot that no other send of this client is about to use."""
+        """Wait, in line, until the rolling limit has a slot that no other send of this client is about to use. One read
+        of the limit serves all that are in line."""
         slots = self._shared.slots.setdefault(ref.account, AccountSlots())
-        async with slots.lock:
-            await self._wait_for_slot(ref, slots)
-            slots.reserved += 1
+        slots.waiting += 1
+        try:
+            async with slots.lock:
+                if not slots.granted:
+                    await self._wait_for_slots(ref, slots)
+                slots.granted -= 1
+                slots.reserved += 1
+        finally:
+            slots.waiting -= 1
+            slots.granted = min(slots.granted, slots.waiting)  # nothing is kept for later, when it may not be free
         return slots
 
-    async def _wait_for_slot(self, ref: OrderRef, slots: AccountSlots) -> None:
+    async def _wait_for_slots(self, ref: OrderRef, slots: AccountSlots) -> None:
         while True:
             slots.released.clear()
             turn = await self._journal.turn(ref.service, ref.account, self._pacing, self._clock.wall())
             if turn.free > slots.reserved:
+                slots.granted = min(turn.free - slots.reserved, slots.waiting)
                 return
             if turn.free:
                 with suppress(TimeoutError):  # more slots may be free by then

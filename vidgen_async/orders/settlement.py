@@ -311,7 +311,7 @@ def report_outcome(order: Order, n: int, evidence: Evidence) -> None:
         task_id=evidence.task_id,
         request_id=evidence.request_id,
         cause=evidence.cause or None,
-        model=model_of(order.body),
+        model=order.model or model_of(order.body),
     )
 
 

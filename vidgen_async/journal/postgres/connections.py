@@ -1,11 +1,11 @@
 """Transactions in PostgreSQL, executed in threads, so that all journals share their operations."""
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
-from functools import partial
-from typing import TypeVar
+from contextlib import closing, contextmanager, nullcontext, suppress
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors
@@ -15,11 +15,12 @@ from vidgen_async.journal.postgres.connection_pool import ConnectionPool
 from vidgen_async.journal.postgres.connection_string import cause_of, connect, describe_error
 from vidgen_async.journal.postgres.database_clock import DatabaseClock
 from vidgen_async.journal.postgres.faults import find_fault
-from vidgen_async.journal.postgres.pipeline import Connection, PipelinedDatabase, pipeline_mode, shifted
+from vidgen_async.journal.postgres.pipeline import Connection, PipelinedDatabase, pipeline_mode
 from vidgen_async.journal.postgres.schema import VERSION, quoted, upgrade_statements
 from vidgen_async.journal.postgres.session_lock import SessionLock
 from vidgen_async.journal.postgres.table_check import advance_identities
 from vidgen_async.journal.postgres.time_limit import TimeLimitError, limit_time
+from vidgen_async.journal.sql.groups import Group, Waiting, has_begun
 from vidgen_async.journal.sql.queries import RECORD_ERRORS, Database
 
 T = TypeVar("T")
@@ -38,10 +39,10 @@ _BEGIN_TO_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 
 class Connections:
-    """Executes transactions, a bounded number at the same time.
+    """Executes transactions, a bounded number at the same time. Operations that lock the same share them.
 
-    A transaction that has begun is completed; one whose caller is cancelled before never begins. The connections are
-    not taken from a pool, whose errors do not say why the server could not be reached.
+    An operation that has begun is completed; one whose caller is cancelled before never begins. The connections are not
+    taken from a pool, whose errors do not say why the server could not be reached.
 
     Args:
         session_lock: The lock of the attempts that are recorded. It has a connection of its own, and is not released.
@@ -71,21 +72,50 @@ class Connections:
         self._is_schema_checked = False
         self._session_lock = session_lock
         self._pool = ConnectionPool(self._connect, release=session_lock.close, name=name)
+        self._waiting: defaultdict[tuple[str, ...] | None, Waiting[PipelinedDatabase]] = defaultdict(Waiting)
+        """Operations by what they lock; None for those that only read."""
         self._threads = ThreadPoolExecutor(max_connections, thread_name_prefix=f"journal {name}")
 
     def submit(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None) -> Future[T]:
-        """Queue a transaction and return the future of its result, or of a JournalError.
+        """Queue an operation and return the future of its result, or of a JournalError.
 
         Args:
             operation: What is executed.
             locked: What nobody else writes to meanwhile; None if nothing is written.
         """
-        return self._threads.submit(self._explained, partial(self._execute, operation, locked))
+        future: Future[T] = Future()
+        waiting = self._waiting[locked]
+        waiting.add(lambda db: db.call(operation), future)
+        self._threads.submit(self._carry_out, future, waiting, locked)
+        return future
+
+    def _carry_out(
+        self, future: Future[Any], waiting: Waiting[PipelinedDatabase], locked: tuple[str, ...] | None
+    ) -> None:
+        """Carry out groups of operations until that of the future is part of one, if it is not yet."""
+        if has_begun(future):
+            return  # without waiting for the end of that group
+        with nullcontext() if locked is None else waiting.lock:  # reads do not wait for each other
+            while not has_begun(future):
+                group = Group(waiting, has_snapshot=locked is None)
+                try:
+                    self._execute(group, locked)
+                except BaseException as error:  # noqa: BLE001 - any error must reach the waiting callers
+                    group.fail(self._explain(error))
+                else:
+                    group.answer(self._explain)
 
     def check(self) -> Future[None]:
         """Queue a check whether the server, the database and the version of the tables can be used. Nothing is
         written."""
-        return self._threads.submit(self._explained, self._check)
+        return self._threads.submit(self._check_explained)
+
+    def _check_explained(self) -> None:
+        try:
+            return self._check()
+        except Exception as error:  # noqa: BLE001 - not raised here, where the original one would be its context
+            failure = self._explain(error)
+        raise failure
 
     def _check(self) -> None:
         with closing(connect(self._dsn, timeout=self._time_limit)) as connection:
@@ -105,24 +135,16 @@ class Connections:
         self._threads.shutdown()
         self._pool.close()
 
-    def _execute(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None) -> T:
+    def _execute(self, group: Group[PipelinedDatabase], locked: tuple[str, ...] | None) -> None:
         is_new = False
         while True:
             with suppress(_ReplaceableError):
-                return self._use_connection(operation, locked, is_new=is_new)
+                return self._use_connection(group, locked, is_new=is_new)
             # The server may have closed the old connection, or have changed, while nothing was executed.
             is_new = True
 
-    def _explained(self, work: Callable[[], T]) -> T:
-        """Return what ``work`` returns; raise a JournalError for an error of psycopg, of the system, or of a record."""
-        try:
-            return work()
-        except (psycopg.Error, OSError, *RECORD_ERRORS) as error:
-            failure, cause = self._explain(error), cause_of(error)
-        raise failure from cause
-
-    def _use_connection(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None, *, is_new: bool) -> T:
-        """Execute one transaction and return the result of the operation.
+    def _use_connection(self, group: Group[PipelinedDatabase], locked: tuple[str, ...] | None, *, is_new: bool) -> None:
+        """Execute one transaction.
 
         Raises:
             _ReplaceableError: It was rolled back, and may succeed with a new connection.
@@ -130,7 +152,9 @@ class Connections:
         """
         connection, was_opened = self._pool.take(is_new=is_new)
         try:
-            return self._transact(connection, operation, locked)
+            self._transact(connection, group, locked, is_old=not was_opened)
+            if any(isinstance(error, psycopg.Error) and find_fault(error).closes for error in group.errors):
+                connection.close()
         except psycopg.Error as error:
             if not find_fault(error).closes:
                 raise
@@ -144,9 +168,14 @@ class Connections:
                 self._without_check.discard(connection)
 
     def _transact(
-        self, connection: Connection, operation: Callable[[Database], T], locked: tuple[str, ...] | None
-    ) -> T:
-        """Execute one transaction and return the result of the operation.
+        self,
+        connection: Connection,
+        group: Group[PipelinedDatabase],
+        locked: tuple[str, ...] | None,
+        *,
+        is_old: bool,
+    ) -> None:
+        """Execute one transaction.
 
         Raises:
             psycopg.Error: It was rolled back. A connection that was lost is broken.
@@ -162,14 +191,13 @@ class Connections:
                     # (connection.transaction() would wait for those of BEGIN and of COMMIT, and before COMMIT.)
                     connection.execute(_BEGIN_TO_READ if locked is None else _BEGIN_TO_WRITE)
                     self._set_up(connection)
-                    db = PipelinedDatabase(connection, pipeline, shift, self._session_lock.session)
+                    db = PipelinedDatabase(connection, pipeline, shift, self._session_lock.session, is_old)
                     if locked is not None and connection in self._without_check:
                         connection.execute("SAVEPOINT before_check")
                         advance_identities(db)
                         connection.execute("ROLLBACK TO SAVEPOINT before_check")
                     self._lock(connection, locked or ())
-                    result = operation(db)
-                    result = shifted(result, -shift)  # in the clock of the caller
+                    group.execute(db)
                     is_complete = True
                     connection.execute("COMMIT")
         except psycopg.Error as error:
@@ -185,7 +213,6 @@ class Connections:
         if locked is not None and not self._local.is_replicated:
             problem = "a commit was cancelled while it waited for the standby: it is carried out, but may be lost"
             raise self._make_error(problem, may_be_temporary=True, may_be_committed=True)
-        return result
 
     def _handle_notice(self, notice: errors.Diagnostic) -> None:
         # A commit that is cancelled while it waits for a synchronous standby succeeds, with a warning.
@@ -297,13 +324,18 @@ class Connections:
             raise self._make_error("the row of its table version is missing; restore it. Nothing was written")
         return int(row["number"])
 
-    def _explain(self, error: Exception) -> JournalError:
-        """Return the error that states what happened and what to do."""
+    def _explain(self, error: BaseException) -> BaseException:
+        """Return the JournalError for an error of psycopg, of the system, or of a record, which states what happened
+        and what to do; any other as it is."""
+        if not isinstance(error, (psycopg.Error, OSError, *RECORD_ERRORS)):
+            return error
         fault, text = find_fault(error), describe_error(error)
         if isinstance(error, RECORD_ERRORS):
             text = f"a row that this operation needs is missing or damaged ({type(error).__name__})"
         problem = f"{fault.meaning} ({text})" if fault.meaning else text
-        return self._make_error(f"{problem}. Nothing was written", may_be_temporary=fault.may_be_temporary)
+        failure = self._make_error(f"{problem}. Nothing was written", may_be_temporary=fault.may_be_temporary)
+        failure.__cause__ = cause_of(error)
+        return failure
 
     def _make_error(
         self, problem: str, *, may_be_temporary: bool = False, may_be_committed: bool = False

@@ -1,8 +1,8 @@
 """Transactions of which PostgreSQL executes several statements without waiting for their results."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import lru_cache
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
@@ -12,6 +12,7 @@ import psycopg
 from attrs import asdict, evolve, fields, frozen, has
 from psycopg.rows import DictRow
 
+from vidgen_async.journal.postgres.faults import find_fault
 from vidgen_async.journal.postgres.session_lock import ADD_SESSION, FIND_ORPHANED
 from vidgen_async.journal.postgres.table_check import CHECK_RIGHTS
 from vidgen_async.journal.sql.queries import Rows
@@ -29,6 +30,33 @@ class PipelinedDatabase:
     _pipeline: psycopg.Pipeline
     _shift: timedelta
     _session: int
+    _is_old: bool = False
+    """Whether the connection may be replaced, and the transaction repeated."""
+
+    def finish(self) -> None:
+        self._pipeline.sync()
+
+    def savepoint(self) -> None:
+        self._connection.execute("SAVEPOINT operation")
+
+    def release(self) -> None:
+        self._connection.execute("RELEASE SAVEPOINT operation")
+        self.finish()
+
+    def roll_back(self, error: BaseException) -> bool:
+        if self._is_old and isinstance(error, psycopg.Error) and find_fault(error).closes:
+            return False  # the whole transaction is repeated
+        with suppress(psycopg.Error):
+            self.finish()  # raises the errors of statements that were not executed because of the first one
+        with suppress(psycopg.Error):
+            self._connection.execute("ROLLBACK TO SAVEPOINT operation")
+            self.release()
+            return True
+        return False
+
+    def call(self, operation: "Callable[[PipelinedDatabase], T]") -> T:
+        """Return the result of an operation in the clock of its caller."""
+        return shifted(operation(self), -self._shift)
 
     def adjust(self, record: T) -> T:
         return shifted(record, self._shift)

@@ -184,8 +184,7 @@ class SqlJournal(ABC, Generic[D]):
 
     async def intend(self, order: Order) -> Order:
         def operation(db: Database) -> Order:
-            queries.add_order(db, db.adjust(order))
-            return _require_order(db, order.ref)
+            return queries.add_order(db, db.adjust(order)) or _require_order(db, order.ref)
 
         return await self._write(operation, order.ref.service, order.ref.account)
 

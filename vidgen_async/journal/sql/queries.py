@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from attrs import asdict, fields, frozen
+from attrs import evolve, fields, frozen
 
 from vidgen_async.journal.base import escape_text
 from vidgen_async.journal.sql.statements import COSTS, read_statements
@@ -96,9 +96,14 @@ _TERMINAL = "ended"
 _STAGES = frozenset({*OrderState, _TERMINAL})
 
 
+def name_of(ref: OrderRef) -> dict[str, Any]:
+    """Return the parameters that name an order."""
+    return {"service": ref.service, "account": ref.account, "order_id": ref.order_id}
+
+
 def read_order(db: Database, ref: OrderRef) -> Order | None:
     """Return the stored order, or None."""
-    orders = _read(db, "= :order_id", asdict(ref))
+    orders = _read(db, "= :order_id", name_of(ref))
     return orders[0] if orders else None
 
 
@@ -152,7 +157,7 @@ def find_orders(db: Database, which: OrderFilter, after: int | None, size: int) 
 
 def find_row(db: Database, ref: OrderRef) -> int | None:
     """Return the row of an order, or None."""
-    row = db.execute(_SQL["find_row"], asdict(ref)).fetchone()
+    row = db.execute(_SQL["find_row"], name_of(ref)).fetchone()
     return None if row is None else int(row["id"])
 
 
@@ -186,7 +191,7 @@ def read_running(db: Database, service: str, account: str, after: int, until: in
 
 def read_owner(db: Database, ref: OrderRef, task_id: str) -> OrderRef | None:
     """Return the name of another order, of any account of the service, whose receipt is this task."""
-    row = db.execute(_SQL["find_owner"], asdict(ref) | {"task_id": escape_text(task_id)}).fetchone()
+    row = db.execute(_SQL["find_owner"], name_of(ref) | {"task_id": escape_text(task_id)}).fetchone()
     return None if row is None else OrderRef(service=ref.service, account=row["account"], order_id=row["order_id"])
 
 
@@ -225,28 +230,26 @@ def read_spend(
 
 
 def _read(db: Database, which: str, parameters: Mapping[str, str | int], kind: str = "") -> list[Order]:
-    # All statements are executed before rows are fetched, so that they can be sent to a server together.
-    attempt_rows, closing_rows, result_rows, order_rows = (
-        db.execute(_SQL[name].replace("{which}", which), parameters)
-        for name in (f"read_{kind}attempts", "read_closings", "read_results", f"read_{kind}orders")
+    # Both statements are executed before rows are fetched, so that they can be sent to a server together.
+    attempt_rows, order_rows = (
+        db.execute(_SQL[f"read_{kind}{name}"].replace("{which}", which), parameters) for name in ("attempts", "orders")
     )
 
     service, account = str(parameters["service"]), str(parameters["account"])
     attempts: dict[str, list[Attempt]] = defaultdict(list)
+    results: dict[str, dict[str, TaskResult]] = defaultdict(dict)
     for row in attempt_rows:
         attempts[row["order_id"]].append(_attempt(row))
-    closings = {row["order_id"]: _from_row(Closing, row) for row in closing_rows}
-    results: dict[str, list[TaskResult]] = defaultdict(list)
-    for row in result_rows:
-        results[row["order_id"]].append(_from_row(TaskResult, row))
+        if row["result"] is not None:
+            results[row["order_id"]].setdefault(row["task_id"], _result(row))
     return [
         _from_row(
             Order,
             row,
             ref=OrderRef(service=service, account=account, order_id=row["order_id"]),
             attempts=tuple(attempts[row["order_id"]]),
-            closing=closings.get(row["order_id"]),
-            results=tuple(results[row["order_id"]]),
+            closing=None if row["state"] is None else _from_row(Closing, row),
+            results=tuple(results[row["order_id"]].values()),
         )
         for row in order_rows
     ]
@@ -304,9 +307,12 @@ def read_namespace(db: Database, proposed: str) -> str:
     return str(db.execute(_SQL["read_namespace"], {}).fetchone()["word"])
 
 
-def add_order(db: Database, order: Order) -> None:
-    """Write a new order. An order that is stored already is not changed."""
-    db.execute(_SQL["add_order"], asdict(order.ref) | _to_row(order))
+def add_order(db: Database, order: Order) -> Order | None:
+    """Write a new order, and return it as it is stored. One that is stored already is not changed; None then."""
+    row = name_of(order.ref) | _to_row(order)
+    if db.execute(_SQL["add_order"], row).fetchone() is None:
+        return None
+    return evolve(order, model=row["model"], idempotency_key=row["idempotency_key"])
 
 
 def add_attempt(db: Database, ref: OrderRef, attempt: Attempt) -> None:
@@ -315,7 +321,7 @@ def add_attempt(db: Database, ref: OrderRef, attempt: Attempt) -> None:
     Raises:
         LookupError: The database has left it out, as a trigger can.
     """
-    row = asdict(ref) | _to_row(attempt) | {"counted_at": _to_column(attempt.counted_at)}
+    row = name_of(ref) | _to_row(attempt) | {"counted_at": _to_column(attempt.counted_at)}
     if not db.execute(_SQL["add_attempt"], row).fetchall():
         raise LookupError
 
@@ -324,7 +330,7 @@ def add_evidence(db: Database, before: Order, after: Order) -> Order:
     """Write the evidence that ``after`` has and ``before`` does not have. Return ``after``."""
     for old, new in zip(before.attempts, after.attempts, strict=True):
         if new.evidence is not None and new.evidence is not old.evidence:
-            attempt = asdict(after.ref) | {"n": new.n}
+            attempt = name_of(after.ref) | {"n": new.n}
             db.execute(_SQL["add_evidence"], attempt | _to_row(new.evidence))
             db.execute(_SQL["set_counted_at"], attempt | {"counted_at": _to_column(new.counted_at)})
             for candidate in new.evidence.candidates:
@@ -337,11 +343,11 @@ def add_evidence(db: Database, before: Order, after: Order) -> Order:
 
 def store_stage(db: Database, order: Order) -> None:
     """Store in which state the order is now, for lists."""
-    db.execute(_SQL["set_stage_of_order"], asdict(order.ref) | {"state": order.state})
+    db.execute(_SQL["set_stage_of_order"], name_of(order.ref) | {"state": order.state})
 
 
 def add_closing(db: Database, ref: OrderRef, closing: Closing) -> None:
-    db.execute(_SQL["add_closing"], asdict(ref) | _to_row(closing))
+    db.execute(_SQL["add_closing"], name_of(ref) | _to_row(closing))
 
 
 def add_results(db: Database, service: str, results: Iterable[TaskResult]) -> None:
@@ -355,7 +361,7 @@ def add_results(db: Database, service: str, results: Iterable[TaskResult]) -> No
 
 def is_claimed(db: Database, ref: OrderRef, task_id: str) -> bool:
     """Return whether the task is a candidate of another order of the account, or the receipt of another order."""
-    parameters = asdict(ref) | {"task_id": escape_text(task_id)}
+    parameters = name_of(ref) | {"task_id": escape_text(task_id)}
     candidate = db.execute(_SQL["find_other_candidate"], parameters).fetchone()
     return candidate is not None or read_owner(db, ref, task_id) is not None
 
@@ -363,6 +369,16 @@ def is_claimed(db: Database, ref: OrderRef, task_id: str) -> bool:
 def _attempt(row: Row) -> Attempt:
     evidence = None if row["outcome"] is None else _from_row(Evidence, row)
     return _from_row(Attempt, row, evidence=evidence)
+
+
+def _result(row: Row) -> TaskResult:
+    return TaskResult(
+        task_id=row["task_id"],
+        status=row["result"],
+        at=_at(row["result_at"]),
+        points=row["points"],
+        failure_reason=row["failure_reason"],
+    )
 
 
 def _attempt_for_pacing(row: Row) -> Attempt:
@@ -402,11 +418,8 @@ def _to_column(value: object) -> object:
 
 def _from_row(kind: type[T], row: Row, **others: object) -> T:
     """Return the record whose fields are in the columns of the same names, and in ``others``."""
-    values = {name: row[name] for name in _COLUMNS[kind]}
-    return kind(
-        **{name: _FROM_COLUMN[name](value) if name in _FROM_COLUMN else value for name, value in values.items()},
-        **others,
-    )
+    values = {name: row[name] if read is None else read(row[name]) for name, read in _READERS[kind]}
+    return kind(**values, **others)
 
 
 def _micros(at: datetime) -> int:
@@ -445,3 +458,4 @@ _FROM_COLUMN: Mapping[str, Callable[[Any], Any]] = {
     "sent_at": _at,
     "state": OrderState,
 }
+_READERS = {kind: [(name, _FROM_COLUMN.get(name)) for name in columns] for kind, columns in _COLUMNS.items()}

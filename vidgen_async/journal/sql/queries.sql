@@ -4,6 +4,7 @@
 INSERT INTO orders (service, account, order_id, idempotency_key, model, body, local_images, created_at)
 VALUES (:service, :account, :order_id, :idempotency_key, :model, :body, :local_images, :created_at)
 ON CONFLICT (service, account, order_id) DO NOTHING
+RETURNING id
 
 -- name: add_attempt
 INSERT INTO attempts (
@@ -75,46 +76,52 @@ LEFT JOIN evidence ON evidence.id = (
     AND latest.order_id = attempts.order_id AND latest.n = attempts.n
 )
 
+-- The latest closing counts.
+-- name: latest_closing
+LEFT JOIN closings ON closings.id = (
+    SELECT max(latest.id) FROM closings AS latest
+    WHERE latest.service = orders.service AND latest.account = orders.account AND latest.order_id = orders.order_id
+)
+
 -- {which} is the condition for an order id.
 -- name: read_orders
-SELECT order_id, idempotency_key, model, body, local_images, created_at FROM orders
-WHERE service = :service AND account = :account AND order_id {which}
-ORDER BY id
+SELECT
+    orders.order_id, idempotency_key, model, body, local_images, created_at,
+    closings.state, closings.at, closings.reason, closings."by"
+FROM orders {latest_closing}
+WHERE orders.service = :service AND orders.account = :account AND orders.order_id {which}
+ORDER BY orders.id
 
+-- With the result of each task.
 -- name: read_attempts
 SELECT
     attempts.order_id, attempts.n, sent_at, deadline_at, kind, "by", reason, mark, reserved,
-    outcome, at, status, task_id, cause, body, extra, answered, headers, request_id, candidates,
-    balance_before, balance_after, retry_at
-FROM attempts {latest_evidence}
+    outcome, evidence.at, evidence.status, evidence.task_id, cause, body, extra, answered, headers, request_id,
+    candidates, balance_before, balance_after, retry_at,
+    results.status AS result, results.at AS result_at, points, failure_reason
+FROM attempts {latest_evidence} {result}
 WHERE attempts.service = :service AND attempts.account = :account AND attempts.order_id {which}
 ORDER BY attempts.n
 
--- name: read_closings
-SELECT order_id, state, at, reason, "by" FROM closings
-WHERE service = :service AND account = :account AND order_id {which}
-ORDER BY id
-
--- name: read_results
-SELECT
-    evidence.order_id, results.task_id, results.status, results.at, results.points, results.failure_reason
-FROM evidence JOIN results ON results.service = evidence.service AND results.task_id = evidence.task_id
-WHERE evidence.service = :service AND evidence.account = :account AND evidence.order_id {which}
-GROUP BY evidence.order_id, results.service, results.task_id
-ORDER BY min(n)
+-- name: result
+LEFT JOIN results ON results.service = evidence.service AND results.task_id = evidence.task_id
 
 -- The same without what takes long to read.
 -- name: read_brief_orders
-SELECT order_id, '' AS idempotency_key, model, '' AS body, '{}' AS local_images, created_at FROM orders
-WHERE service = :service AND account = :account AND order_id {which}
-ORDER BY id
+SELECT
+    orders.order_id, '' AS idempotency_key, model, '' AS body, '{}' AS local_images, created_at,
+    closings.state, closings.at, '' AS reason, '' AS "by"
+FROM orders {latest_closing}
+WHERE orders.service = :service AND orders.account = :account AND orders.order_id {which}
+ORDER BY orders.id
 
 -- name: read_brief_attempts
 SELECT
     attempts.order_id, attempts.n, sent_at, deadline_at, kind, '' AS "by", '' AS reason, '' AS mark, reserved,
-    outcome, at, status, task_id, '' AS cause, '' AS body, '{}' AS extra, answered, '[]' AS headers, request_id,
-    '[]' AS candidates, NULL AS balance_before, NULL AS balance_after, NULL AS retry_at
-FROM attempts {latest_evidence}
+    outcome, evidence.at, evidence.status, evidence.task_id, '' AS cause, '' AS body, '{}' AS extra, answered,
+    '[]' AS headers, request_id, '[]' AS candidates, NULL AS balance_before, NULL AS balance_after, NULL AS retry_at,
+    results.status AS result, results.at AS result_at, points, '' AS failure_reason
+FROM attempts {latest_evidence} {result}
 WHERE attempts.service = :service AND attempts.account = :account AND attempts.order_id {which}
 ORDER BY attempts.n
 

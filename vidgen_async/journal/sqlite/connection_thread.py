@@ -6,25 +6,27 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from queue import SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 
-from vidgen_async.errors import JournalError, VidgenError
+from vidgen_async.errors import VidgenError
 from vidgen_async.events import Event
+from vidgen_async.journal.sql.groups import Group, Waiting, has_begun
 from vidgen_async.journal.sql.queries import RECORD_ERRORS
 from vidgen_async.journal.sqlite.file import JournalFile
 from vidgen_async.journal.sqlite.file_lock import LockedConnection
+from vidgen_async.journal.sqlite.schema import transaction
 from vidgen_async.redaction.messages import showable
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-_Operation: TypeAlias = Callable[[LockedConnection], T]
+_Waiting: TypeAlias = Waiting[LockedConnection]
 
 
 class ConnectionThread:
-    """Carries out operations one after the other until it is closed.
+    """Carries out operations one after the other until it is closed. Those that write share commits.
 
     An operation that has begun is completed; one whose caller is cancelled before never begins. The thread is a daemon:
     a process that ends without closing it does not wait for it, and SQLite rolls back an uncommitted transaction when
@@ -33,20 +35,28 @@ class ConnectionThread:
 
     def __init__(self, file: JournalFile) -> None:
         self._file = file
-        self._queue: SimpleQueue[tuple[_Operation[Any], Future[Any]] | None] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[Future[Any], _Waiting, str | None] | None] = SimpleQueue()
+        """The future of an operation, where that waits, and the kind of its transaction."""
+        self._writes: _Waiting = Waiting()
         self._is_locked = False
         """Whether the last operation failed because another program locked the journal."""
         self._end: Future[None] = Future()
         self._thread = threading.Thread(target=self._work, name=f"journal {file.path.name}", daemon=True)
         self._thread.start()
 
-    def submit(self, operation: _Operation[T]) -> Future[T]:
+    def submit(self, operation: Callable[[LockedConnection], T], kind: str | None) -> Future[T]:
         """Queue an operation and return the future of its result, or of a JournalError.
 
         Cancelling the future has an effect only on an operation that has not begun.
+
+        Args:
+            operation: What is executed.
+            kind: That of the transaction, see :func:`transaction`; None without one.
         """
         future: Future[T] = Future()
-        self._queue.put((operation, future))
+        waiting = self._writes if kind == "IMMEDIATE" else Waiting()
+        waiting.add(operation, future)
+        self._queue.put((future, waiting, kind))
         return future
 
     async def aclose(self) -> None:
@@ -61,43 +71,49 @@ class ConnectionThread:
         # connection, which would roll back the parent's transaction in the file.
         db: LockedConnection | None = None
         while (item := self._queue.get()) is not None:
-            operation, future = item
-            if future.set_running_or_notify_cancel():
-                db = self._carry_out(operation, future, db)
-            del item, operation, future  # an idle thread must not keep a result in memory
+            future, waiting, kind = item
+            if not has_begun(future):
+                db = self._carry_out(Group(waiting), kind, db)
+            del item, future, waiting  # an idle thread must not keep a result in memory
         _close(db)
         if self._end.set_running_or_notify_cancel():
             self._end.set_result(None)
 
     def _carry_out(
-        self, operation: _Operation[T], future: "Future[T]", db: LockedConnection | None
+        self, group: Group[LockedConnection], kind: str | None, db: LockedConnection | None
     ) -> LockedConnection | None:
-        """Return the connection for the next operation; None after an error, so that it is opened again."""
+        """Return the connection for the next group; None after an error, so that it is opened again."""
         try:
             db = db or self._file.open()
             self._file.check_identity()
-            result = operation(db)
-        except VidgenError as error:
-            future.set_exception(error)
-        except (sqlite3.Error, OSError, *RECORD_ERRORS) as error:
-            _close(db)
-            db = None
-            journal_error = self._file.explain(error)
-            journal_error.__cause__ = showable(error)
+            with nullcontext() if kind is None else transaction(db, kind):
+                group.execute(db)
+        except BaseException as error:  # noqa: BLE001 - any error must reach the waiting callers
+            failure = self._explain(error)
             if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
-                self._fail_waiting(journal_error)
-            future.set_exception(journal_error)
-        except BaseException as error:  # noqa: BLE001 - any error must reach the waiting caller
-            future.set_exception(error)
+                self._fail_waiting(failure)
+            group.fail(failure)
+            is_usable = failure is error
         else:
             self._is_locked = False
-            future.set_result(result)
-            if _is_in_wal_mode(db):  # so that this connection does not prevent another one from switching it off
-                _close(db)
-                db = None
-        return db
+            is_usable = all(self._explain(error) is error for error in group.errors)
+            group.answer(self._explain)
+            # So that this connection does not prevent another one from switching it off.
+            is_usable = is_usable and not _is_in_wal_mode(db)
+        if is_usable:
+            return db
+        _close(db)
+        return None
 
-    def _fail_waiting(self, error: JournalError) -> None:
+    def _explain(self, error: BaseException) -> BaseException:
+        """Return the JournalError for an error of SQLite, of the system, or of a record; any other as it is."""
+        if isinstance(error, VidgenError) or not isinstance(error, (sqlite3.Error, OSError, *RECORD_ERRORS)):
+            return error
+        failure = self._file.explain(error)
+        failure.__cause__ = showable(error)
+        return failure
+
+    def _fail_waiting(self, error: BaseException) -> None:
         """Let all queued operations fail: they have waited for the lock just as long. A single warning is logged until
         an operation succeeds again."""
         if not self._is_locked:
@@ -107,8 +123,8 @@ class ConnectionThread:
             item = self._queue.get()
             if item is None:
                 self._queue.put(None)  # the thread ends after the current operation
-            elif item[1].set_running_or_notify_cancel():
-                item[1].set_exception(error)
+            elif not has_begun(item[0]) and item[0].set_running_or_notify_cancel():
+                item[0].set_exception(error)
 
 
 def _is_in_wal_mode(db: LockedConnection) -> bool:

@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,7 +12,6 @@ from vidgen_async.journal.sql.queries import Database
 from vidgen_async.journal.sqlite.connection_thread import ConnectionThread
 from vidgen_async.journal.sqlite.file import JournalFile
 from vidgen_async.journal.sqlite.file_lock import LockedConnection
-from vidgen_async.journal.sqlite.schema import transaction
 from vidgen_async.journal.sqlite.sender_lock import SenderLock
 
 T = TypeVar("T")
@@ -85,7 +83,7 @@ class SqliteJournal(SqlJournal[ConnectionThread]):
         def operation(db: LockedConnection) -> Path:
             return self._file.write_backup(db, Path(path).absolute())
 
-        return await self._run(partial(_in_transaction, "DEFERRED", operation))
+        return await self._run(operation, "DEFERRED")
 
     async def check(self) -> None:
         await asyncio.to_thread(self._file.check)
@@ -100,15 +98,10 @@ class SqliteJournal(SqlJournal[ConnectionThread]):
         await database.aclose()
 
     async def _read(self, operation: Callable[[Database], T]) -> T:
-        return await self._run(partial(_in_transaction, "DEFERRED", operation))
+        return await self._run(operation, "DEFERRED")
 
     async def _write(self, operation: Callable[[Database], T], *locked: str) -> T:
-        return await self._run(partial(_in_transaction, "IMMEDIATE", operation))  # nobody else writes to the file
+        return await self._run(operation, "IMMEDIATE")  # nobody else writes to the file
 
-    async def _run(self, operation: Callable[[LockedConnection], T]) -> T:
-        return await self._submit(lambda thread: thread.submit(operation))
-
-
-def _in_transaction(kind: str, operation: Callable[[LockedConnection], T], db: LockedConnection) -> T:
-    with transaction(db, kind):
-        return operation(db)
+    async def _run(self, operation: Callable[[LockedConnection], T], kind: str | None = None) -> T:
+        return await self._submit(lambda thread: thread.submit(operation, kind))
