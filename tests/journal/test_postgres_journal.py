@@ -636,7 +636,7 @@ async def test_a_missing_table_is_named(server, open_journal):
     await journal.namespace("word")
     server.execute(f"DROP TABLE {journal.schema}.closings")
     with pytest.raises(JournalError, match=r'a table is missing.*"closings" does not exist.*Nothing was written'):
-        await journal.intend(order_of())
+        await journal.get(ref_of(), NOW)
 
 
 async def test_a_user_whose_right_to_the_schema_was_revoked_is_not_told_to_restore_tables_only(server, open_journal):
