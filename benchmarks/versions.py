@@ -48,7 +48,7 @@ def run(scale: Scale) -> list[Figure]:
         places = {MEMORY: lambda: "", SQLITE: lambda: f"{directory}/{next(names)}.db", POSTGRES: lambda: server.dsn}
         concurrencies = dict.fromkeys(min(most, 5 * scale.gets) for most in CONCURRENCIES)
         for kind, concurrency in product(places, concurrencies):
-            creates = max(concurrency, min(scale.gets, 10 * concurrency))
+            creates = max(concurrency, min(scale.gets, max(50, 10 * concurrency)))
 
             def take(name: str, kind: str = kind, size: Sequence[int] = (creates, concurrency)) -> Mapping[str, float]:
                 root = _ROOT if name == AFTER else scale.before

@@ -367,18 +367,18 @@ async def test_cancelled_callers_do_not_use_up_the_connections(journal):
 
 
 async def test_a_stopped_process_does_not_hold_the_lock_of_an_account(open_journal, monkeypatch):
-    def stop_once(db, ref):
+    def stop_once(db, order):
         monkeypatch.undo()
-        order = queries.read_order(db, ref)
+        stored = queries.add_order(db, order)
         is_locked.set()
         assert goes_on.wait(20)
-        return order
+        return stored
 
     is_locked, goes_on = threading.Event(), threading.Event()
     stopped, other = open_journal(), open_journal()
     await stopped.namespace("word")
     monkeypatch.setattr("vidgen_async.journal.postgres.connections._IDLE_LIMIT", 0.1)
-    monkeypatch.setattr(queries, "read_order", stop_once)
+    monkeypatch.setattr(queries, "add_order", stop_once)
     write = asyncio.ensure_future(stopped.intend(order_of("stopped")))
     await asyncio.to_thread(is_locked.wait)
 
@@ -636,7 +636,7 @@ async def test_a_missing_table_is_named(server, open_journal):
     await journal.namespace("word")
     server.execute(f"DROP TABLE {journal.schema}.closings")
     with pytest.raises(JournalError, match=r'a table is missing.*"closings" does not exist.*Nothing was written'):
-        await journal.intend(order_of())
+        await journal.get(ref_of(), NOW)
 
 
 async def test_a_user_whose_right_to_the_schema_was_revoked_is_not_told_to_restore_tables_only(server, open_journal):

@@ -70,13 +70,8 @@ def has_begun(future: Future[Any]) -> bool:
 
 class Group(Generic[D]):
     """What one transaction carries out: the first of the operations that wait, and, within bounds, each that waits when
-    the previous one has ended. One that fails is undone alone. None is answered before the commit.
-
-    Args:
-        waiting: The operations that wait.
-        has_snapshot: Whether the transaction reads what was committed when it began: nothing joins that is asked for
-            later.
-    """
+    the previous one has ended; if all read one snapshot, only those that were asked for before it. One that fails is
+    undone alone. None is answered before the commit."""
 
     def __init__(self, waiting: Waiting[D], *, has_snapshot: bool = False) -> None:
         self._waiting = waiting
@@ -91,11 +86,8 @@ class Group(Generic[D]):
         return [error for _, error in self._outcomes if error is not None]
 
     def execute(self, db: D) -> None:
-        """Carry out the operations in a transaction that has begun. It may be called again after it was rolled back.
-
-        Raises:
-            BaseException: The transaction must be rolled back, and all operations have failed.
-        """
+        """Carry out the operations in a transaction that has begun. If this raises, the transaction must be rolled
+        back; then all have failed, or it is called again."""
         self._outcomes.clear()
         ends_at = monotonic() + LONGEST_GROUP
         for operation, _ in self._operations:  # also those that join
@@ -118,7 +110,7 @@ class Group(Generic[D]):
                 future.set_exception(explain(error))
 
     def fail(self, error: BaseException) -> None:
-        """Let all operations fail: the transaction was rolled back, or nobody knows whether it was committed."""
+        """Let all operations fail: the transaction was rolled back, or its commit was not confirmed."""
         for _, future in self._operations:
             future.set_exception(error)
 

@@ -45,14 +45,8 @@ class ConnectionThread:
         self._thread.start()
 
     def submit(self, operation: Callable[[LockedConnection], T], kind: str | None) -> Future[T]:
-        """Queue an operation and return the future of its result, or of a JournalError.
-
-        Cancelling the future has an effect only on an operation that has not begun.
-
-        Args:
-            operation: What is executed.
-            kind: That of the transaction, see :func:`transaction`; None without one.
-        """
+        """Queue an operation, in a transaction of this kind if it is not None, and return the future of its result, or
+        of a JournalError. Cancelling the future has an effect only on an operation that has not begun."""
         future: Future[T] = Future()
         waiting = self._writes if kind == "IMMEDIATE" else Waiting()
         waiting.add(operation, future)
