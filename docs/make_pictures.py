@@ -42,7 +42,7 @@ NOON = f"UTC{datetime.now(UTC).hour - 12:+d}"
 GENERATE = r"""vidgen generate "A paper boat sails at dawn" \
     --image examples/boat.png --sandbox -o boat.mp4"""
 WATCH = "vidgen watch --journal sqlite:///orders.db"
-BATCH = "vidgen batch jobs.csv -o videos"
+BATCH = "vidgen batch examples/jobs.csv -o videos --sandbox"
 PROMPTS = {
     "order-1181": "A paper boat sails at dawn",
     "order-1182": "[fail: the prompt was refused] A boat",
@@ -143,11 +143,19 @@ def save_terminal(path: Path, command: str, screen: Screen) -> None:
     path.write_text(svg)
 
 
-async def make_generate(pictures: Path, directory: Path) -> None:
+async def make_commands(pictures: Path, directory: Path) -> None:
+    """Make the pictures of the commands that have a sandbox of their own."""
     (directory / "examples").mkdir()
-    shutil.copy(ROOT / "examples" / "boat.png", directory / "examples")
-    screen = await asyncio.to_thread(run, GENERATE, directory)
-    save_terminal(pictures / "generate.svg", GENERATE, screen)
+    for name in ("boat.png", "jobs.csv"):
+        shutil.copy(ROOT / "examples" / name, directory / "examples")
+    for name, command, columns in (
+        ("generate", GENERATE, COLUMNS),
+        ("batch", BATCH, NARROW),
+    ):
+        screen = await asyncio.to_thread(
+            run, command, directory, columns=columns
+        )
+        save_terminal(pictures / f"{name}.svg", command, screen)
 
 
 async def create_orders(service: Sandbox, journal: str) -> None:
@@ -171,37 +179,16 @@ def shows_all_states(screen: Screen) -> bool:
     return states == "completed failed completed running running queued"
 
 
-def shows_half_of_a_batch(screen: Screen) -> bool:
-    lines = [line.plain for line in screen.shown_lines()]
-    return "2 saved · 3 running · 1 failed" in lines and "left" in lines[-1]
-
-
-async def make_watch(
-    path: Path,
-    command: str,
-    is_done: Callable[[Screen], bool],
-    columns: int,
-    directory: Path,
-    service: Sandbox,
-) -> None:
-    """Make the picture of a command that shows the orders of the journal."""
+async def make_watch(pictures: Path, directory: Path, service: Sandbox) -> None:
     screen = await asyncio.to_thread(
         run,
-        command,
+        WATCH,
         directory,
-        is_done,
-        columns,
+        shows_all_states,
         VIDGEN_API_KEY=service.api_key,
         VIDGEN_BASE_URL=service.base_url,
-        VIDGEN_JOURNAL=f"sqlite:///{directory}/orders.db",
     )
-    save_terminal(path, command, screen)
-
-
-def write_manifest(path: Path) -> None:
-    """Write the rows of the orders."""
-    rows = [f"{order},gen-2.0,{prompt},5" for order, prompt in PROMPTS.items()]
-    path.write_text("\n".join(["order_id,model,prompt,duration", *rows]))
+    save_terminal(pictures / "watch.svg", WATCH, screen)
 
 
 async def make_console(pictures: Path, service: Sandbox) -> None:
@@ -228,18 +215,12 @@ def save_png(path: Path, screenshot: bytes) -> None:
 async def make_pictures(pictures: Path) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
-        await make_generate(pictures, directory)
+        await make_commands(pictures, directory)
         async with Sandbox(
             speed=0, queued_for=20, running_for=100, api_key="sandbox-key"
         ) as service:
             await create_orders(service, f"sqlite:///{directory}/orders.db")
-            write_manifest(directory / "jobs.csv")
-            for name, *how in (
-                ("watch", WATCH, shows_all_states, COLUMNS),
-                ("batch", BATCH, shows_half_of_a_batch, NARROW),
-            ):
-                path = pictures / f"{name}.svg"
-                await make_watch(path, *how, directory, service)
+            await make_watch(pictures, directory, service)
             await make_console(pictures, service)
 
 

@@ -52,6 +52,8 @@ _LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
 _MARK = re.compile(r"~(?:\w+\.)+(?=[A-Z])")
 _CLASS = re.compile(r"<class '(?:\w+\.)*(\w+)'>")
 _FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
+#: A line of the index: its caption and its links.
+_CONTENTS = re.compile(r"^- \*\*(.+?)\*\*: ((?:.+\n)+?)(?=- |\n)", re.MULTILINE)
 
 
 def read_page(app: Sphinx, docname: str, content: list[str]) -> None:
@@ -86,6 +88,18 @@ def read_page(app: Sphinx, docname: str, content: list[str]) -> None:
         part if part.startswith("```") else _LINK.sub(adapt, part)
         for part in parts
     )
+    if docname == "index":
+        content[0] += "".join(map(make_toctree, _CONTENTS.finditer(text)))
+
+
+def make_toctree(line: re.Match[str]) -> str:
+    """Return a hidden table of contents, of the links of a line."""
+    entries = [
+        PAGES.get(target.removeprefix("../"), target.removesuffix(".md"))
+        for _, target, _ in _LINK.findall(line[2])
+    ]
+    options = f":caption: {line[1]}\n:hidden:"
+    return "\n```{toctree}\n" + "\n".join([options, *entries]) + "\n```\n"
 
 
 def list_rules() -> str:

@@ -23,9 +23,10 @@ from vidgen_async import (
     VideoTask,
     VidgenError,
 )
-from vidgen_async.errors import RejectedBadRequestError
+from vidgen_async.errors import RejectedBadRequestError, StillSendingError
 
 ANSWER_WITHIN = 20  # seconds; browsers and proxies give up sooner than a create
+GRACE = 130  # seconds; more than a create can take
 logger = logging.getLogger(__name__)
 INTERVAL = float(os.environ.get("POLL_INTERVAL", "60"))
 
@@ -75,7 +76,8 @@ class Shop:
         if order.receipt and not order.is_terminal and not task:
             self.accepted.put_nowait(order.receipt.task_id)  # adopted
         known = ended or task
-        state = "not sent" if order.state == "queued" else order.state
+        is_queued = order.state == "queued"  # for a slot, or the next request
+        state = "waiting to be sent" if is_queued else order.state
         return {
             "order": order_id,
             "state": str(known.status) if known else state,
@@ -107,6 +109,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
         waiting.cancel()  # which stops no task
         await asyncio.wait([waiting])
+        await shop.client.aclose(grace=GRACE)  # creates under way end first
 
 
 def shop_of(request: Request) -> Shop:
@@ -143,15 +146,15 @@ async def create(
     order_id: str, prompt: Annotated[str, Body(embed=True)], shop: OneShop
 ) -> JSONResponse:
     try:
-        async with asyncio.timeout(ANSWER_WITHIN):
-            await shop.client.videos.create(
-                model="gen-2.0",
-                prompt=prompt,
-                duration=5,
-                order_id=order_id,
-                on_receipt=lambda one: shop.accepted.put_nowait(one.task_id),
-            )
-    except TimeoutError:  # it continues, and the page repeats its request
+        await shop.client.videos.create(
+            model="gen-2.0",
+            prompt=prompt,
+            duration=5,
+            order_id=order_id,
+            on_receipt=lambda one: shop.accepted.put_nowait(one.task_id),
+            wait_for_sender=ANSWER_WITHIN,
+        )
+    except StillSendingError:  # it continues; the page repeats its request
         return answer(202, "sending", 10)
     except UncertainCreateError:  # an operator decides
         return answer(202, "uncertain")

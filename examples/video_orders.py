@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 KEEP_ALIVE = 15.0
 #: Instead of a reason that may be about the shop's account or journal.
 IN_LOG = "The log of the shop has the reason."
+#: Seconds for creates under way when the app stops: more than one can take.
+GRACE = 130
 
 Row = dict[str, Any]
 """What a page shows of an order, as JSON."""
@@ -208,3 +210,4 @@ async def open_orders() -> AsyncIterator[VideoOrders]:
             yield orders
         finally:
             await orders.aclose()
+            await client.aclose(grace=GRACE)

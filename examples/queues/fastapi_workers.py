@@ -3,7 +3,6 @@
 uvicorn --workers 4 --timeout-graceful-shutdown 30 fastapi_workers:app
 """
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,7 +18,7 @@ from vidgen_async import (
     UncertainCreateError,
     VidgenError,
 )
-from vidgen_async.errors import BadRequestError
+from vidgen_async.errors import BadRequestError, StillSendingError
 
 from video_job import GRACE, make_client
 
@@ -68,11 +67,14 @@ async def create(
     """Order a video. The caller makes the order id, and repeats the request
     with it for as long as the answer has a Retry-After."""
     try:
-        async with asyncio.timeout(ANSWER_WITHIN):
-            receipt = await client.videos.create(
-                model="gen-2.0", prompt=prompt, duration=5, order_id=order_id
-            )
-    except TimeoutError:  # it continues, here or in another process
+        receipt = await client.videos.create(
+            model="gen-2.0",
+            prompt=prompt,
+            duration=5,
+            order_id=order_id,
+            wait_for_sender=ANSWER_WITHIN,
+        )
+    except StillSendingError:  # it continues, here or in another process
         return answer(202, "sending")
     except UncertainCreateError:  # an operator decides
         return answer(202, "uncertain")

@@ -1,13 +1,17 @@
 """The web app in one file, with its page in a real browser."""
 
 import signal
+from importlib import import_module
 from typing import Any
 
 import pytest
 
 from tests.browser import expect, reaches
+from tests.examples.conftest import EXAMPLES
 from vidgen_async import Client
+from vidgen_async.clock import VirtualClock
 from vidgen_async.sandbox import Fault
+from vidgen_async.transports import BufferedResponse, FakeTransport, Request
 
 pytestmark = [pytest.mark.needs_dev, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 EVENTS = "/events?order=order-1&order=order-2"
@@ -125,6 +129,8 @@ async def test_errors_have_the_status_that_tells_the_page_what_to_do(start, serv
     assert (limited.status, limited.headers["Retry-After"]) == (503, "7")
     async with service.sandbox.refusing():
         assert (await app.order("order-3")).status == 503
+    async with app.events(path="/events?order=order-3") as events:
+        assert await events.next() == {"order": "order-3", "state": "waiting to be sent", "reason": None}
     for order_id in ("order-1", "order-3"):
         assert (await app.get(f"/orders/{order_id}/video")).status == 404
     service.sandbox.clock.advance(4)
@@ -138,3 +144,28 @@ async def test_an_app_that_is_stopped_ends_its_streams(start):
         await events.until("queued")
         await app.stop()
     app.log.clear()  # uvicorn logs that it ended a stream
+
+
+async def test_a_create_of_two_minutes_is_answered_sooner_and_awaited_when_the_app_is_stopped(monkeypatch):
+    clock = VirtualClock()
+
+    async def accept(request: Request) -> BufferedResponse:
+        if request.op != "videos.create":
+            return BufferedResponse(404, b"{}")
+        await clock.sleep(119)
+        return BufferedResponse(202, b'{"id": "task-1"}')
+
+    def make_client(**options: Any) -> Client:
+        transport = FakeTransport(accept)
+        options |= {"journal": "memory:", "transport": transport, "clock": clock}
+        return Client("key", base_url="https://service.test/openapi/v1", **options)
+
+    monkeypatch.syspath_prepend(EXAMPLES)
+    example = import_module("fastapi_app")
+    monkeypatch.setattr(example, "Client", make_client)
+    async with example.lifespan(example.app):
+        shop = example.app.state.shop
+        answer = await example.create("order-1", "A paper boat", shop)
+        assert (answer.status_code, answer.headers["Retry-After"]) == (202, "10")
+
+    assert shop.accepted.get_nowait() == "task-1"

@@ -88,6 +88,7 @@ class Videos:
                 is found without an upload, also after a restart. It keeps the ids of its first upload: when it is
                 retried after 72 hours, the service rejects it. ``extra`` must not have ``image_ids`` too.
             on_receipt: Called (and awaited) with the receipt as soon as there is one, also if the caller was cancelled.
+                Each call with this order id calls its own, also for a known order: it must be idempotent.
             on_progress: As for :meth:`generate`, for the stages ``upload`` and ``order``.
             validate: Check the request as :meth:`check` does before anything is sent; False leaves that to the service.
             wait_for_sender: Seconds for which this call waits for the outcome, which another process may be sending, or
