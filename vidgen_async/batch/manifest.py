@@ -25,6 +25,11 @@ def _read_json(cell: str) -> Any:
         return cell  # the check of the field reports it
 
 
+def _read_paths(cell: str) -> Any:
+    paths = _read_json(cell)
+    return paths if isinstance(paths, list) else cell.split()
+
+
 def _read_number(cell: str) -> int | str:
     return int(cell) if cell.isascii() and cell.lstrip("-").isdigit() else cell
 
@@ -32,7 +37,8 @@ def _read_number(cell: str) -> int | str:
 #: How a cell of a CSV file becomes the value of its field; all other fields are texts.
 _CELLS: Mapping[str, Callable[[str], Any]] = {
     **dict.fromkeys(("duration", "seconds"), _read_number),
-    **dict.fromkeys((*URL_LISTS, "image_ids", "local_images"), str.split),
+    **dict.fromkeys((*URL_LISTS, "image_ids"), str.split),
+    "local_images": _read_paths,
     **dict.fromkeys(OBJECT_LISTS, lambda cell: [{"url": url} for url in cell.split()]),
     **dict.fromkeys(("attachments", "extra"), _read_json),
 }

@@ -91,6 +91,8 @@ class RunState:
     """Stops the batch: the first signal calls it, where it would otherwise cancel the command."""
     uncertain_orders: Sequence[str] = ()
     """Some of those of the batch."""
+    batch_hint: str | None = None
+    """What to do for the rows of a batch that has ended."""
 
     def begin_create(self, creating: "asyncio.Task[Receipt]") -> None:
         """Record the dangerous state first: only certainty changes it."""

@@ -142,9 +142,10 @@ def _explain_batch(text: str, run_state: RunState) -> Report:
     """How to continue a batch, and the commands that show its uncertain orders."""
     if run_state.is_sandbox:
         return Report(f"{text} {SANDBOX_ENDED}".strip())
-    orders = run_state.uncertain_orders
+    orders, hint = run_state.uncertain_orders, run_state.batch_hint
+    hint = RUN_AGAIN if hint is None else hint
     show = [command_line("orders", "show", arguments=(order,), options=run_state.connection) for order in orders]
-    return Report(text, tuple(show), SETTLE if show else "", hint=RUN_AGAIN if run_state.is_durable else "")
+    return Report(text, tuple(show), SETTLE if show else "", hint=hint if run_state.is_durable else "")
 
 
 def _explain_interrupt(run_state: RunState) -> Report:
@@ -202,7 +203,7 @@ def _advice(error: BaseException, run_state: RunState) -> str:
     if isinstance(refusal, errors.AuthenticationError) and refusal.source == "service key":
         return CHECK_THE_KEY
     if isinstance(error, errors.BudgetExceededError):
-        return CORRECT_PRICE if error.asked is None else UNKNOWN_COST if error.unknown else RAISE_LIMIT
+        return budget_advice(error)
     if isinstance(error, errors.NotSentError):
         is_another = run_state.is_durable and not run_state.has_given_order_id
         return NEW_ORDER if is_another else "Running this command again is safe."
@@ -215,6 +216,13 @@ def _advice(error: BaseException, run_state: RunState) -> str:
     if not isinstance(error, errors.VidgenError | BrokenPipeError):
         return "This is a bug in vidgen; set VIDGEN_DEBUG=1 for a traceback."
     return next((option for argument, option in _OPTIONS.items() if argument in getattr(error, "advice", "")), "")
+
+
+def budget_advice(error: errors.BudgetExceededError, points: int | None = None) -> str:
+    """How to allow the order, if a budget of so many points allows all."""
+    if error.asked is None or error.unknown:
+        return CORRECT_PRICE if error.asked is None else UNKNOWN_COST
+    return RAISE_LIMIT if points is None else f"Raise --max-points or VIDGEN_BUDGET to at least {points:,}."
 
 
 def _decisions(text: str, run_state: RunState, attempts: int) -> Report:
