@@ -97,9 +97,8 @@ class RowCheck:
             if problem:
                 self._add(row.line, [problem])
                 continue
-            state = "new" if order is None else str(order.state)
-            if order is not None and order.state is OrderState.ACCEPTED:
-                state = order.task_status or "running"
+            is_accepted = order is not None and order.state is OrderState.ACCEPTED
+            state = (order.task_status or "running" if is_accepted else str(order.state)) if order else "new"
             self._states[state] += 1
             is_bad = await is_bad_request(self._orders, order)
             step = plan(order, None, is_bad_request=is_bad, retry_failed=self._options.retry_failed)

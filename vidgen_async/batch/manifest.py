@@ -25,11 +25,6 @@ def _read_json(cell: str) -> Any:
         return cell  # the check of the field reports it
 
 
-def _read_paths(cell: str) -> Any:
-    paths = _read_json(cell)
-    return paths if isinstance(paths, list) else cell.split()
-
-
 def _read_number(cell: str) -> int | str:
     return int(cell) if cell.isascii() and cell.lstrip("-").isdigit() else cell
 
@@ -38,7 +33,7 @@ def _read_number(cell: str) -> int | str:
 _CELLS: Mapping[str, Callable[[str], Any]] = {
     **dict.fromkeys(("duration", "seconds"), _read_number),
     **dict.fromkeys((*URL_LISTS, "image_ids"), str.split),
-    "local_images": _read_paths,
+    "local_images": lambda cell: _read_json(cell) if cell.startswith('["') else cell.split(),
     **dict.fromkeys(OBJECT_LISTS, lambda cell: [{"url": url} for url in cell.split()]),
     **dict.fromkeys(("attachments", "extra"), _read_json),
 }

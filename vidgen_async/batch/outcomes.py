@@ -105,9 +105,10 @@ def points_basis(state: BatchState, points: int | None) -> PointsBasis:
     return "nothing ordered" if state in ("rejected", "not_sent", "withdrawn") else "unknown"
 
 
-def earlier_text(count: int, points: int) -> str:
-    """What so many earlier orders, which failed, have cost; empty without any."""
-    return f"earlier: {count:,} failed, {points:,} points, may be refunded" if count else ""
+def earlier_text(outcome: BatchOutcome) -> str:
+    """What earlier orders of the row have cost; empty without any."""
+    failed, points = outcome.earlier_failed, outcome.earlier_points
+    return f"earlier: {failed:,} failed, {points:,} points, may be refunded" if failed else ""
 
 
 def failure_of(order: Order) -> str:

@@ -77,12 +77,7 @@ class Page:
     def _card(self, outcome: BatchOutcome, poster: bytes) -> str:
         points = "unknown points" if outcome.points_basis == "unknown" else ""
         points = points if outcome.points is None else f"{outcome.points:,} points"
-        facts = [
-            points,
-            earlier_text(outcome.earlier_failed, outcome.earlier_points),
-            outcome.task_id or "",
-            f"line {outcome.line}",
-        ]
+        facts = [points, earlier_text(outcome), outcome.task_id or "", f"line {outcome.line}"]
         video = ""
         if outcome.path is not None:
             has_poster = poster and self._cards.tell() < _MOST_WITH_POSTERS

@@ -222,7 +222,7 @@ class Run:
             await self._watch(job, receipt)
         elif (error := call.error) is not None:
             self._count(error)
-            if isinstance(error, RejectedRateLimitError) and not self._stop_reason:
+            if isinstance(error, RejectedRateLimitError):
                 self._refused.append((job, row))
                 return
             states = (state for kind, state in _STATES if isinstance(error, kind))

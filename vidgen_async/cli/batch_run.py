@@ -20,15 +20,22 @@ from vidgen_async import Budget, Client, Pacing, VideoRequest
 from vidgen_async.batch.outcomes import earlier_text
 from vidgen_async.cli.process import is_terminal
 from vidgen_async.cli.run import Run
-from vidgen_async.cli.run_state import Exit, Stage, TasksFailedError
+from vidgen_async.cli.run_state import RUN_AGAIN, Exit, Stage, TasksFailedError
 from vidgen_async.cli.settings import Access
-from vidgen_async.cli.terminal.exit_reports import RUN_AGAIN, budget_advice
+from vidgen_async.cli.terminal.exit_reports import budget_advice
 from vidgen_async.cli.terminal.formatting import facts_of, seconds
 from vidgen_async.cli.terminal.order_views import budget_text
 from vidgen_async.cli.watch import suspendable
 from vidgen_async.cli.watch_progress import one_line, progress_line
 from vidgen_async.clock import LoopClock
-from vidgen_async.errors import BudgetExceededError, InvalidRequestError, RejectedBadRequestError, VidgenError
+from vidgen_async.errors import (
+    BudgetExceededError,
+    InvalidRequestError,
+    RejectedBadRequestError,
+    ServiceError,
+    TransportError,
+    VidgenError,
+)
 from vidgen_async.types import Batch, BatchCheck, BatchOutcome, BudgetState
 
 #: The exit code of each state of a row, the gravest first.
@@ -43,6 +50,8 @@ EXIT_CODES = {
     "not_sent": Exit.NOT_SENT,
     "saved": Exit.OK,
 }
+#: The states in which the same command does nothing for a row.
+_FINAL = ("saved", "failed", "uncertain", "abandoned", "withdrawn")
 #: Numbers of problems and of uncertain orders that are shown, and of commands of --on-saved that run at once.
 MAX_PROBLEMS = 20
 MAX_UNCERTAIN = 5
@@ -74,8 +83,6 @@ class BatchProgress:
     over_budget: BudgetExceededError | None = None
     bad_requests: int = 0
     """The number of rows that were rejected with 400."""
-    earlier_failed: int = 0
-    earlier_points: int = 0
     command_failures: list[str] = field(factory=list)
     """Of --on-saved."""
 
@@ -83,8 +90,6 @@ class BatchProgress:
         self.states[outcome.state] += 1
         self.first.setdefault(outcome.state, outcome)
         self.worked += bool(outcome.reason)
-        self.earlier_failed += outcome.earlier_failed
-        self.earlier_points += outcome.earlier_points
         if isinstance(outcome.error, BudgetExceededError):
             self.over_budget = self.over_budget or outcome.error
         is_bad = not outcome.reason or isinstance(outcome.error, RejectedBadRequestError)
@@ -100,16 +105,13 @@ class BatchProgress:
 
     def hint(self, points: int | None) -> str:
         """What to do for the rows without a video; a budget of so many points allows all."""
-        states = self.states
-        over = states["not_sent"] if self.over_budget else 0
-        closed = states["abandoned"] + states["withdrawn"]
-        stays = states["saved"] + states["failed"] + self.bad_requests + states["uncertain"] + closed + over
+        over = self.states["not_sent"] if self.over_budget else 0
+        stays = over + self.bad_requests + sum(self.states[state] for state in _FINAL)
         facts = (
-            (over, f"over the budget: {budget_advice(self.over_budget, points)}" if self.over_budget else ""),
-            (states["failed"], "failed: add --retry-failed."),
+            (over, f"over the budget. {budget_advice(self.over_budget, points)}" if self.over_budget else ""),
+            (self.states["failed"], "failed: add --retry-failed."),
             (self.bad_requests, "rejected with 400: a corrected row needs a new order_id, --retry-failed repeats it."),
-            (closed, "abandoned or withdrawn: another video needs a new order_id."),
-            (states["uncertain"], "uncertain: decide first."),
+            (self.states["uncertain"], "uncertain: decide first."),
         )
         again = [RUN_AGAIN] if stays < self.total else []
         return " ".join([*again, *(f"{count:,} {text}" for count, text in facts if count)])
@@ -148,11 +150,8 @@ async def check_batch(run: Run, price: str | None, jobs: str, output: str, **opt
     is_complete = len(known) == len(points)
     cost = f"{'' if is_complete else '≥ '}{sum(known):,} points" if points else None
     cost = f"{cost}, without the faulty rows" if cost and check.faulty else cost
-    limit = budget_text(budget)
-    if budget is not None and sum(known) > (budget.free or 0):
-        limit = f"{limit}: not enough" + (
-            "" if budget.free is None else f", {sum(known) - budget.free:,} more are needed"
-        )
+    lacking = 0 if budget is None else sum(known) - (budget.free or 0)
+    limit = f"{budget_text(budget)}: {lacking:,} too few" if lacking > 0 else budget_text(budget)
     states = {**check.states, "faulty": check.faulty}
     rows = [(state, f"{count:,}") for state, count in states.items() if count]
     models = [
@@ -192,10 +191,9 @@ async def run_batch(run: Run, on_saved: Sequence[str], jobs: str, output: str, *
     async with client.videos.batch(jobs, to=output, **options) as batch:
         check = await _check(run, batch)
         _refuse_problems(run, check)
+        needed = await _read_needed(run, check)
         run.state.stage, run.state.stop = Stage.BATCH, batch.stop
         progress = BatchProgress(check.rows, LoopClock().now(), task_seconds=check.task_seconds)
-        await _read_budget(client, progress)
-        before = progress.budget
         if check.new_by_model and not run.settings.has_budget and not run.settings.is_sandbox:
             run.screen.print_fact("budget", "none in this run: --max-points sets one")
         try:
@@ -204,7 +202,7 @@ async def run_batch(run: Run, on_saved: Sequence[str], jobs: str, output: str, *
             run.screen.close()
             run.state.uncertain_orders = progress.uncertain
             await _read_budget(client, progress)
-            run.state.batch_hint = progress.hint(await _needed(run, progress, check, before))
+            run.state.batch_hint = progress.hint(needed)
             _show_end(run, progress)
     missing = progress.total - progress.states["saved"]
     if missing:
@@ -273,14 +271,14 @@ async def _read_budget(client: Client, progress: BatchProgress) -> None:
         progress.budget = await client.orders.budget()
 
 
-async def _needed(run: Run, progress: BatchProgress, check: BatchCheck, before: BudgetState | None) -> int | None:
-    """The points of a budget that allows all rows, if the budget did not; None if they are unknown."""
-    price = run.settings.price or os.environ.get("VIDGEN_PRICE")
-    if progress.over_budget is None or before is None or not price:
+async def _read_needed(run: Run, check: BatchCheck) -> int | None:
+    """The points of a budget that allows all rows; None if they are unknown, or there is no budget."""
+    budget, price = await run.client.orders.budget(), run.settings.price or os.environ.get("VIDGEN_PRICE")
+    if budget is None or not price or not check.new_by_model:
         return None
-    with suppress(VidgenError):
+    with suppress(ServiceError, TransportError):
         points = (await _read_prices(run.client, check, price)).values()
-        return None if None in points else before.spent + before.reserved + sum(each or 0 for each in points)
+        return None if None in points else budget.spent + budget.reserved + sum(filter(None, points))
     return None
 
 
@@ -304,8 +302,8 @@ async def _call(command: Sequence[str], path: Path, progress: BatchProgress, slo
 def _line_of(outcome: BatchOutcome) -> str:
     points = "" if outcome.points is None else f"({outcome.points:,} points)"
     about = outcome.path or outcome.failure
-    earlier = earlier_text(outcome.earlier_failed, outcome.earlier_points)
-    return " ".join(str(fact) for fact in (outcome.order_id, outcome.state, about, points, earlier) if fact)
+    facts = (outcome.order_id, outcome.state, about, points, earlier_text(outcome))
+    return " ".join(str(fact) for fact in facts if fact)
 
 
 def _show_end(run: Run, progress: BatchProgress) -> None:
@@ -315,8 +313,6 @@ def _show_end(run: Run, progress: BatchProgress) -> None:
             first = progress.first[state]
             example = f", such as {first.order_id}: {first.failure}" if first.failure else ""
             run.screen.print_fact(state, f"{count:,} of {progress.total:,}{example}", count)
-    if earlier := earlier_text(progress.earlier_failed, progress.earlier_points):
-        run.screen.print_fact("earlier", earlier.removeprefix("earlier: "))
     if (budget := budget_text(progress.budget)) is not None:
         run.screen.print_fact("budget", budget)
     for failure in islice(progress.command_failures, MAX_PROBLEMS):

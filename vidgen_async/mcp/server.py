@@ -98,22 +98,18 @@ class _Server(MCPServer):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        known = [tool.input_schema["properties"] for tool in await self.list_tools() if tool.name == name]
-        if unknown := [each for each in arguments if known and each not in known[0]]:
-            return _refuse(f"{', '.join(unknown)}: no arguments of {name}, which has {', '.join(known[0])}")
+        known = {tool.name: tool.input_schema["properties"] for tool in await self.list_tools()}.get(name, arguments)
+        problems = [f"{each}: {name} has no such argument" for each in arguments if each not in known]
         try:
-            return await super().call_tool(name, arguments, context)
+            if not problems:
+                return await super().call_tool(name, arguments, context)
         except ToolError as error:
             if not isinstance(error.__cause__, ValidationError):
                 raise
-            found = error.__cause__.errors(include_url=False, include_context=False, include_input=False)
-            return _refuse("; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found))
-
-
-def _refuse(problem: str) -> CallToolResult:
-    result = Result(state="invalid", advice=ADVICE["invalid"], detail=quote(problem))
-    text = TextContent(type="text", text=result.model_dump_json(indent=2))
-    return CallToolResult(content=[text], structured_content=result.model_dump())
+            problems = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.__cause__.errors()]
+        result = Result(state="invalid", advice=ADVICE["invalid"], detail=quote("; ".join(problems)))
+        text = TextContent(type="text", text=result.model_dump_json(indent=2))
+        return CallToolResult(content=[text], structured_content=result.model_dump())
 
 
 class Tools:

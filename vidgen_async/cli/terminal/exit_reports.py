@@ -26,7 +26,6 @@ CHECK_THE_KEY = "Check VIDGEN_API_KEY: it must be the complete key, not the pref
 RAISE_LIMIT = "A higher limit is set with --max-points or VIDGEN_BUDGET."
 UNKNOWN_COST = "Nothing is sent while the cost of a create is unknown. With --per, only those of that time count."
 CORRECT_PRICE = "vidgen models shows the names of prices for --price or VIDGEN_PRICE."
-RUN_AGAIN = "The same command again continues, and orders nothing twice."
 SETTLE = (
     "For each uncertain order, look for the task in the service's own console, then decide with vidgen orders adopt, "
     "abandon or resend; to show what is known:"
@@ -142,10 +141,9 @@ def _explain_batch(text: str, run_state: RunState) -> Report:
     """How to continue a batch, and the commands that show its uncertain orders."""
     if run_state.is_sandbox:
         return Report(f"{text} {SANDBOX_ENDED}".strip())
-    orders, hint = run_state.uncertain_orders, run_state.batch_hint
-    hint = RUN_AGAIN if hint is None else hint
+    orders = run_state.uncertain_orders
     show = [command_line("orders", "show", arguments=(order,), options=run_state.connection) for order in orders]
-    return Report(text, tuple(show), SETTLE if show else "", hint=hint if run_state.is_durable else "")
+    return Report(text, tuple(show), SETTLE if show else "", hint=run_state.batch_hint if run_state.is_durable else "")
 
 
 def _explain_interrupt(run_state: RunState) -> Report:
@@ -219,10 +217,11 @@ def _advice(error: BaseException, run_state: RunState) -> str:
 
 
 def budget_advice(error: errors.BudgetExceededError, points: int | None = None) -> str:
-    """How to allow the order, if a budget of so many points allows all."""
+    """How to allow the order; a budget of so many points would have allowed all."""
     if error.asked is None or error.unknown:
         return CORRECT_PRICE if error.asked is None else UNKNOWN_COST
-    return RAISE_LIMIT if points is None else f"Raise --max-points or VIDGEN_BUDGET to at least {points:,}."
+    is_known = points is not None and points > error.limit
+    return f"Raise --max-points or VIDGEN_BUDGET to at least {points:,}." if is_known else RAISE_LIMIT
 
 
 def _decisions(text: str, run_state: RunState, attempts: int) -> Report:
