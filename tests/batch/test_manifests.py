@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.batch.conftest import FIELDS, Batches, make_rows
-from vidgen_async import InvalidRequestError, JournalError
+from vidgen_async import Budget, InvalidRequestError, JournalError
 from vidgen_async.batch import checking
 from vidgen_async.batch.manifest import ManifestRow, read_manifest
 from vidgen_async.batch.rows import RowReader
 from vidgen_async.journal import SqliteJournal
+from vidgen_async.sandbox import Fault
 
 CSV = b"order_id,model,prompt,duration\n"
 
@@ -222,6 +223,20 @@ async def test_no_two_rows_have_one_order_id_or_one_file(problems_of):
     ]
 
 
+async def test_a_path_with_spaces_is_written_as_a_json_list_in_csv(batches, write_manifest, tmp_path, picture):
+    for name in ("my boat.png", "sea.png"):
+        (tmp_path / name).write_bytes(picture)
+    names = "order_id,model,prompt,duration,local_images\n"
+    rows = 'a,vendorh3,a boat,5,"[""my boat.png"", ""sea.png""]"\nb,vendorh3,a boat,5,sea.png sea.png\n'
+    outcomes = await batches.run(write_manifest(names + rows))
+    assert [each.state for each in outcomes.values()] == ["saved"] * 2
+    assert [len(each.body["image_ids"]) for each in batches.service.creates] == [2, 2]
+    with pytest.raises(
+        InvalidRequestError, match=r"local_images\[0\]: .*as a JSON list, or the manifest as JSON lines"
+    ):
+        await batches.run(write_manifest(names + "c,vendorh3,a boat,5,my boat.png\n"))
+
+
 async def test_what_is_no_row_and_unusable_local_images_are_problems(problems_of, tmp_path):
     (tmp_path / "text.png").write_text("no image")
     rows = [
@@ -251,6 +266,33 @@ async def test_a_check_counts_the_rows_by_the_states_of_their_orders(batches):
         check = await client.videos.batch(rows, to=batches.to).check()
     assert (check.rows, check.problems, check.new_by_model) == (6, (), {"gen-2.0": 3})
     assert check.states == {"completed": 2, "failed": 1, "new": 3}
+
+
+async def test_a_check_counts_all_that_a_run_orders_and_the_faulty_rows_apart(batches):
+    batches.options["budget"] = Budget(points=40, price="points")
+    rows = [{**FIELDS, "order_id": "f", "prompt": "[fail]"}, *make_rows(1)]
+    await batches.run(rows)
+    batches.service.faults.add("videos.create", Fault.status(400))
+    batches.options["budget"] = None
+    await batches.run([{**FIELDS, "order_id": "bad"}])
+    batches.options["budget"] = Budget(points=40, price="points")
+    queued = make_rows(2)[1:]
+    await batches.run(queued)
+    rows += [*queued, {**FIELDS, "order_id": "bad"}, {**FIELDS, "order_id": "new"}]
+    faulty = [{**FIELDS, "order_id": "faulty", "duration": 7}, {**FIELDS, "order_id": "order-0", "prompt": "changed"}]
+    faulty += [rows[0], *rows[2:]]
+    for retry_failed, ordered in ((False, 2), (True, 4)):
+        async with batches.client() as client:
+            check = await client.videos.batch(rows, to=batches.to, retry_failed=retry_failed).check()
+            assert check.states == {"failed": 1, "completed": 1, "queued": 1, "rejected": 1, "new": 1}
+            assert (check.new_by_model, check.faulty) == ({"gen-2.0": ordered}, 0)
+            check = await client.videos.batch(faulty, to=batches.to, retry_failed=retry_failed).check()
+            assert (check.rows, sum(check.states.values()), check.faulty, len(check.problems)) == (6, 4, 2, 2)
+        if retry_failed:
+            before = len(batches.service.creates)
+            batches.options["budget"] = None
+            await batches.run(rows, retry_failed=True)
+            assert len(batches.service.creates) - before == ordered
 
 
 async def test_a_check_tells_how_long_the_completed_tasks_of_these_models_and_durations_took(batches):

@@ -116,6 +116,20 @@ async def test_a_page_shows_each_video_and_escapes_what_others_wrote(batches, tm
     assert stat.S_IMODE(report.stat().st_mode) == 0o600
 
 
+async def test_the_sums_have_the_points_of_earlier_orders_that_failed(batches, tmp_path):
+    rows = make_rows(2, prompt="a boat [fail]")
+    await batches.run(rows)
+    outcomes = await batches.run(rows, retry_failed=True, report=tmp_path / "report.csv")
+    await batches.run(rows, report=tmp_path / "report.html")
+    charged = sum(-entry.points for entry in batches.service.ledger if entry.kind == "charge")
+    assert charged == sum((each.points or 0) + each.earlier_points for each in outcomes.values()) == 80
+    lines = list(csv.DictReader((tmp_path / "report.csv").read_text().splitlines()))
+    assert sum(int(line["points"]) + int(line["earlier_points"]) for line in lines) == charged
+    page = (tmp_path / "report.html").read_text()
+    assert "0 points charged · 80 points charged, may be refunded" in page
+    assert page.count("earlier: 1 failed, 20 points, may be refunded") == 2
+
+
 async def test_a_page_is_made_without_posters_if_they_cannot_be_decoded_or_would_be_too_many(
     batches, tmp_path, monkeypatch
 ):

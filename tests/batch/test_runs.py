@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+from collections import Counter
 
 import pytest
 
 from tests.batch.conftest import FIELDS, make_rows, states
 from tests.transports.sending import until
-from vidgen_async import InvalidRequestError, Pacing, VideoRequest
+from vidgen_async import Budget, InvalidRequestError, Pacing, VideoRequest
+from vidgen_async.batch.run import ROWS_AHEAD
 from vidgen_async.errors import DownloadError
 from vidgen_async.journal import SqliteJournal
 from vidgen_async.sandbox import Fault
@@ -82,6 +84,18 @@ async def test_a_failed_order_is_listed_and_ordered_again_under_another_id_only_
 
     listed = (await batches.run(rows))["order-0"]
     assert (listed.state, listed.ordered_as) == ("failed", "order-0~3")
+    earlier = [(each.earlier_failed, each.earlier_points) for each in (first["order-0"], second, third, listed)]
+    assert earlier == [(0, 0), (1, 20), (2, 40), (2, 40)]
+
+
+async def test_a_row_whose_second_order_was_not_sent_says_that_the_first_one_failed(batches):
+    rows = make_rows(1, prompt="a boat [fail]")
+    await batches.run(rows)
+    batches.options["budget"] = Budget(points=20, price="points")
+    for _ in range(2):  # the order is unknown, then queued
+        outcome = (await batches.run(rows, retry_failed=True))["order-0"]
+        assert (outcome.state, outcome.ordered_as, outcome.points) == ("not_sent", "order-0~2", None)
+        assert (outcome.earlier_failed, outcome.earlier_points) == (1, 20)
 
 
 async def test_a_refused_order_is_ordered_again_under_its_id_and_one_that_was_invalid_only_if_asked(batches):
@@ -102,12 +116,45 @@ async def test_a_refused_order_is_ordered_again_under_its_id_and_one_that_was_in
     assert sorted(batches.posts().values()) == [2, 3]
 
 
+async def test_rows_that_are_refused_with_429_are_ordered_again_in_the_same_run_after_the_others(batches):
+    batches.options["pacing"] = Pacing(limit=1, window=0.01)  # one after the other
+    batches.service.faults.add("videos.create", Fault.status(429, headers={"Retry-After": "0"}), times=2)
+    outcomes = await batches.run(make_rows(4))
+    assert states(outcomes) == {f"order-{n}": ("saved", "new") for n in range(4)}
+    assert sorted(batches.posts().values()) == [1, 1, 2, 2]
+    assert list(batches.posts())[:2] == [str(each.idempotency_key) for each in batches.service.creates[-2:]]
+    assert {each.attempts for each in outcomes.values()} == {1, 2}
+
+
+async def test_a_429_that_does_not_end_stops_the_creates_after_equal_failures_in_a_row(batches):
+    batches.service.faults.add("videos.create", Fault.status(429, headers={"Retry-After": "0"}), times=None, after=1)
+    outcomes = await batches.run(make_rows(9), stop_after_failures=7)
+    assert Counter(each.state for each in outcomes.values())["saved"] == 1
+    assert {each.state for each in outcomes.values()} <= {"saved", "rejected", "not_sent"}
+    assert 1 + 7 <= len(batches.service.creates) <= 1 + 7 + ROWS_AHEAD
+    assert any("stopped after 7 equal failures in a row" in each.failure for each in outcomes.values())
+
+
+async def test_a_stop_ends_the_wait_of_a_row_that_was_refused_with_429(batches):
+    batches.service.faults.add("videos.create", Fault.status(429, headers={"Retry-After": "600"}), times=None, after=1)
+    async with batches.client() as client, client.videos.batch(make_rows(3), to=batches.to) as batch:
+        outcomes = {}
+        async for outcome in batch:
+            outcomes[outcome.order_id] = outcome
+            await until(lambda: len(batches.service.creates) > 1)
+            batch.stop()
+    assert sorted(each.state for each in outcomes.values()) == ["not_sent", "not_sent", "saved"]
+
+
 async def test_an_uncertain_order_is_listed_and_never_sent_again(batches):
     batches.service.faults.add("videos.create", Fault.status(503, made=True))
     for reason in ("new", ""):
         outcome = (await batches.run(make_rows(1), retry_failed=True))["order-0"]
         assert (outcome.state, outcome.reason, outcome.points_basis) == ("uncertain", reason, "unknown")
-        assert "orders.adopt(…)" in outcome.failure
+        assert outcome.failure.startswith(
+            "it is unknown whether the service accepted order 'order-0'. Known: attempt 1"
+        )
+        assert "orders." not in outcome.failure  # the advice for a program is in the error
     async with batches.client() as client:
         await client.orders.abandon("order-0", "nobody needs it")
     outcome = (await batches.run(make_rows(1), retry_failed=True))["order-0"]

@@ -27,7 +27,7 @@ async def test_a_refusal_that_concerns_all_stops_the_creates_and_what_was_ordere
     assert len(batches.service.creates) == 10 + states["rejected"]
     assert all(isinstance(each.error, kind) for each in outcomes.values() if each.state == "rejected")
     failures = [each.failure for each in outcomes.values() if each.state == "not_sent"]
-    assert all("no more creates after a refusal that concerns all: " in failure for failure in failures)
+    assert all(failure.startswith("stopped: order ") for failure in failures)
 
     batches.service.faults.clear()
     assert {each.state for each in (await batches.run(make_rows(60))).values()} == {"saved"}

@@ -66,13 +66,54 @@ def test_a_check_shows_what_the_rows_are_and_what_the_new_ones_cost(here, servic
     facts = dict(line.split(":") for line in out.replace(" ", "").splitlines())
     assert (code, facts) == (
         0,
-        {"rows": "3", "completed": "1", "new": "2", "newofgen-2.0": "2,40points", "price": "40points"},
+        {"rows": "3", "completed": "1", "new": "2", "toorder,gen-2.0": "2,40points", "price": "40points"},
     )
-    document = json.loads(here(*RUN, "--check", "--price", "cents", "--json")[1])
+    document = json.loads(here(*RUN, "--check", "--price", "points", "--json")[1])
     assert document["states"] == {"completed": 1, "new": 2}
-    assert (document["points"], document["points_by_model"]) == (None, {"gen-2.0": None})
+    assert (document["points"], document["points_by_model"], document["budget"]) == (40, {"gen-2.0": 40}, None)
     assert "price" not in here(*RUN, "--check")[1]
+    code, out, err = here(*RUN, "--check", "--price", "credits")
+    assert (code, out) == (2, "")
+    assert "error: --price: no model has a price 'credits'; the numbers of the models: memberPoints, points" in err
     assert len(service.creates) == 1
+
+
+def test_a_check_says_whether_the_budget_suffices_and_what_the_price_leaves_out(here, service, write):
+    write("A boat")
+    assert here(*RUN)[0] == 0
+    write("A boat", "The sea", "A tree", "A dog")
+    for limit, text in ((80, ""), (50, ": 30 too few")):
+        code, out, _ = here(*RUN, "--check", "--max-points", str(limit), "--price", "points")
+        [budget] = [line.partition(":")[2].strip() for line in out.splitlines() if line.startswith("budget")]
+        assert (code, budget) == (0, f"{limit} points: 20 spent, 0 reserved, {limit - 20} free{text}")
+    document = json.loads(here(*RUN, "--check", *TWO, "--json")[1])
+    assert (document["points"], document["budget"]["free"]) == (60, 20)
+    write("A boat", "The sea", "", "A dog")
+    code, out, _ = here(*RUN, "--check", "--price", "points")
+    facts = dict(line.split(":") for line in out.replace(" ", "").splitlines())
+    assert (code, facts["rows"], facts["completed"], facts["new"], facts["faulty"]) == (2, "4", "1", "2", "1")
+    assert facts["price"] == "40points,withoutthefaultyrows"
+
+
+def test_a_run_with_a_price_that_no_model_has_orders_nothing_and_without_the_catalog_it_still_saves(
+    here, service, write, tmp_path
+):
+    write("A boat")
+    assert here(*RUN)[0] == 0
+    (tmp_path / "videos" / "a.mp4").unlink()
+    write("A boat", "The sea")
+    code, _, err = here(*RUN, "--max-points", "40", "--price", "credits")
+    assert (code, len(service.creates), "no model has a price 'credits'" in err) == (2, 1, True)
+    service.add_fault("models.list", Fault.status(503), times=None)
+    assert here(*RUN, *TWO, "--retry-for", "0")[0] == 3
+    assert saved(tmp_path) == ["a.mp4"]
+
+
+@pytest.mark.parametrize("ignored", [("--report", "r.csv"), ("--on-saved", "true")])
+def test_a_check_refuses_options_that_it_would_ignore(here, service, write, ignored):
+    write("A boat")
+    code, _, err = here(*RUN, "--check", *ignored)
+    assert (code, "--check saves nothing: leave out --report and --on-saved." in err) == (2, True)
 
 
 def test_a_run_saves_the_videos_and_a_second_one_sends_nothing(here, service, write, tmp_path):
@@ -107,7 +148,10 @@ def test_what_fails_is_an_exit_code_and_the_commands_for_it(here, service, write
     order = next(line.split()[0] for line in out.splitlines() if " uncertain " in line)
     *_, error, hint, command = err.splitlines()
     assert error == "error: 2 of 3 videos were not saved."
-    assert hint.startswith("hint: the same command again continues, and orders nothing twice. For each uncertain order")
+    assert hint.startswith("hint: 1 rejected with 400: a corrected row needs a new order_id")
+    assert "1 uncertain: decide first. For each uncertain order" in hint
+    assert "orders." not in out.replace("orders.db", "")
+    assert "budget: none in this run: --max-points sets one\n" in err
     assert command == f"  vidgen orders show {order} --account b"
     assert here(*shlex.split(command)[1:])[0] == 0
     assert here(*RUN, "--account", "b")[0] == 5
@@ -118,13 +162,17 @@ def test_what_fails_is_an_exit_code_and_the_commands_for_it(here, service, write
 
 def test_failed_videos_are_ordered_again_on_request_only(here, service, write):
     write("A boat [fail: too dark]", "The sea")
-    for count in (2, 2):
+    for count, has_orders in ((2, True), (2, False)):
         code, out, err = here(*RUN)
         assert (code, len(service.creates)) == (1, count)
         assert "failed: 1 of 2, such as a: " in err
         assert "too dark" in out
-    assert here(*RUN, "--retry-failed")[0] == 1
+        assert err.splitlines()[-1] == "hint: 1 failed: add --retry-failed."
+        assert ("budget: none in this run" in err) is has_orders
+    code, out, err = here(*RUN, "--retry-failed")
+    assert code == 1
     assert len(service.creates) == 3
+    assert "(20 points) earlier: 1 failed, 20 points, may be refunded\n" in out
 
 
 @pytest.mark.parametrize(
@@ -160,6 +208,12 @@ def test_over_the_budget_nothing_more_is_ordered_and_what_was_ordered_is_saved(h
     assert (code, len(service.creates), len(saved(tmp_path))) == (3, 2, 2)
     assert "of the budget of 40 points" in out
     assert "budget: 40 points: 40 spent, 0 reserved, 0 free\n" in err
+    hint = "1 over the budget. Raise --max-points or VIDGEN_BUDGET to at least {}."
+    assert err.splitlines()[-1] == f"hint: {hint.format(60)}"
+    write("A boat", "The sea", "A tree", "A dog")
+    _, _, err = here(*RUN, *TWO)
+    assert err.splitlines()[-1] == f"hint: {hint.format(80).replace('1', '2', 1)}"
+    write("A boat", "The sea", "A tree")
     assert here(*RUN, "--max-points", "60", "--price", "points")[0] == 0
     assert len(service.creates) == 3
 

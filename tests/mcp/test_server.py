@@ -204,6 +204,24 @@ async def test_local_images_are_read_below_the_directory_only(servers: Servers, 
     assert servers.posts == 1
 
 
+async def test_arguments_that_are_unknown_or_not_valid_are_refused_in_one_sentence(servers: Servers):
+    (servers.to / "boat.png").write_bytes((ROOT / "examples" / "boat.png").read_bytes())
+    order = {"order_id": "a-1", "video": VIDEO}
+    calls = {
+        "local_images: order_video has no such argument": order | {"local_images": ["boat.png"]},
+        "video.seed: Extra inputs are not permitted": order | {"video": VIDEO | {"seed": 1}},
+        "order_id: Field required; video.prompt: Input should be a valid string": {"video": VIDEO | {"prompt": 5}},
+    }
+    async with servers.open() as agent:
+        for problem, arguments in calls.items():
+            result = await agent.call("order_video", **arguments)
+            assert pick(result, "state", "detail") == ("invalid", json.dumps(problem))
+            assert result["advice"] == "Nothing was sent: correct what detail names."
+        assert (await agent.session.call_tool("order", order)).is_error
+        assert (await agent.call("spend", days=5))["detail"] == '"days: spend has no such argument"'
+    assert servers.posts == 0
+
+
 async def test_a_slow_download_goes_on_and_a_later_call_states_how_far_it_is(servers: Servers):
     async with servers.open(answer_within=0.3) as agent:
         await agent.order("a-1")

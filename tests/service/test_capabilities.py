@@ -62,7 +62,7 @@ def test_a_problem_names_the_field_the_value_and_what_is_allowed(fields, problem
 def test_vendorh3_needs_an_image_from_any_field_that_may_hold_one():
     vendorh3 = CatalogModel(code="vendorh3", enabled=True)
     assert found(vendorh3) == [
-        "image_ids: vendorh3 needs at least 1 image, in image_ids, image_urls or reference_images"
+        "image_ids: vendorh3 needs at least 1 image, in local_images, image_ids, image_urls or reference_images"
     ]
     assert found(vendorh3, image_ids=["a"]) == []
     assert found(vendorh3, image_urls=[A]) == []

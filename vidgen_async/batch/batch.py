@@ -46,7 +46,7 @@ class Batch:
         view: View,
     ) -> None:
         self._rows = rows
-        self._directory = options.directory
+        self._options = options
         self._videos = videos
         self._view = view
         self._uploads = CachedUploads(view.reads, view.endpoints, view.clock)
@@ -71,9 +71,9 @@ class Batch:
             view = self._view
             base = Path(self._rows).parent if isinstance(self._rows, str | os.PathLike) else Path()
             catalog = await view.live_catalog.fetch()
-            reader = RowReader(self._directory, base, self._uploads, catalog, view.endpoints, view.clock)
+            reader = RowReader(self._options.directory, base, self._uploads, catalog, view.endpoints, view.clock)
             self._spool.truncate(self._spool.seek(0))  # it may be the second attempt
-            check = RowCheck(reader, view.orders, self._directory, view.clock, self._spool)
+            check = RowCheck(reader, view.orders, self._options, view.clock, self._spool)
             self._check = await check.run(self._rows)
         return self._check
 
@@ -105,8 +105,8 @@ class Batch:
                 more = f"; and {len(problems) - _MOST_NAMED} more" if len(problems) > _MOST_NAMED else ""
                 message = f"nothing was sent: {'; '.join(problems[:_MOST_NAMED])}{more}"
                 raise InvalidRequestError(message, problems=problems)
-            stack.enter_context(lock_directory(self._directory))
-            await self._videos.check_target(self._directory / "video.mp4")
+            stack.enter_context(lock_directory(self._options.directory))
+            await self._videos.check_target(self._options.directory / "video.mp4")
             if self._report is not None:
                 stack.enter_context(self._report)
             worker = asyncio.ensure_future(self._run.work(read_spool(self._spool, self._view.clock)))

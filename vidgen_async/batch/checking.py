@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing, closing
 from itertools import islice
-from pathlib import Path
 from statistics import median
 from typing import IO, Any, TypeAlias
 
@@ -14,8 +13,9 @@ from attrs import define, field
 
 from vidgen_async.batch.manifest import ManifestRow, read_manifest
 from vidgen_async.batch.outcomes import BatchCheck
-from vidgen_async.batch.plan import find_current
+from vidgen_async.batch.plan import find_current, is_bad_request, plan
 from vidgen_async.batch.rows import Row, RowReader
+from vidgen_async.batch.run import BatchOptions
 from vidgen_async.clock import Clock, hold_of
 from vidgen_async.orders import Orders
 from vidgen_async.service.endpoints import changed_fields, read_request
@@ -40,9 +40,10 @@ class RowCheck:
 
     _reader: RowReader
     _orders: Orders
-    _directory: Path
+    _options: BatchOptions
     _clock: Clock
     _spool: IO[bytes]
+    _faulty: int = 0
     _problems: list[str] = field(factory=list)
     _states: Counter[str] = field(factory=Counter)
     _new_by_model: Counter[str] = field(factory=Counter)
@@ -57,7 +58,7 @@ class RowCheck:
             async for each in each_row:
                 count += 1
                 row, problems = await self._reader.read(each)
-                self._problems += [f"line {each.line}: {problem}" for problem in problems]
+                self._add(each.line, problems)
                 chunk += [] if row is None else [row]
                 if count % CHUNK == 0:
                     await self._compare(chunk)
@@ -67,9 +68,14 @@ class RowCheck:
             rows=count,
             problems=tuple(self._problems),
             states=dict(self._states),
-            new_by_model=dict(self._new_by_model),
+            faulty=self._faulty,
+            new_by_model=dict(+self._new_by_model),
             task_seconds=await self._estimate_seconds(),
         )
+
+    def _add(self, line: int, problems: list[str]) -> None:
+        self._faulty += bool(problems)
+        self._problems += [f"line {line}: {problem}" for problem in problems]
 
     async def _estimate_seconds(self) -> float | None:
         seconds = defaultdict(list)
@@ -86,22 +92,23 @@ class RowCheck:
         known = await self._orders.states(row.order_id for row in rows)
         for row in rows:
             self._kinds.add((row.request.model, row.request.duration))
-            _, order, _ = await find_current(self._orders, row.order_id, known.get(row.order_id))
-            if order is None:
-                self._states["new"] += 1
-                self._new_by_model[row.request.model] += 1
-                problem = self._problem_of_file(row)
-            else:
-                is_accepted = order.state is OrderState.ACCEPTED
-                self._states[order.task_status or "running" if is_accepted else str(order.state)] += 1
-                problem = await self._problem_of_order(row)
-            self._problems += [f"line {row.line}: {problem}"] if problem else []
+            order, _, _ = await find_current(self._orders, row.order_id, known.get(row.order_id))
+            problem = self._problem_of_file(row) if order is None else await self._problem_of_order(row)
+            if problem:
+                self._add(row.line, [problem])
+                continue
+            is_accepted = order is not None and order.state is OrderState.ACCEPTED
+            state = (order.task_status or "running" if is_accepted else str(order.state)) if order else "new"
+            self._states[state] += 1
+            is_bad = await is_bad_request(self._orders, order)
+            step = plan(order, None, is_bad_request=is_bad, retry_failed=self._options.retry_failed)
+            self._new_by_model[row.request.model] += step.do == "create"
             self._spool.write(row.write())
         await self._clock.sleep(0)
 
     def _problem_of_file(self, row: Row) -> str:
         """Why a new order must not be made: its file would be replaced, and another journal may have the order."""
-        if not os.path.lexists(self._directory / row.output):
+        if not os.path.lexists(self._options.directory / row.output):
             return ""
         return f"output: {row.output!r} exists, but the journal has no order {row.order_id!r}: is it another journal?"
 

@@ -32,7 +32,8 @@ def _read_number(cell: str) -> int | str:
 #: How a cell of a CSV file becomes the value of its field; all other fields are texts.
 _CELLS: Mapping[str, Callable[[str], Any]] = {
     **dict.fromkeys(("duration", "seconds"), _read_number),
-    **dict.fromkeys((*URL_LISTS, "image_ids", "local_images"), str.split),
+    **dict.fromkeys((*URL_LISTS, "image_ids"), str.split),
+    "local_images": lambda cell: _read_json(cell) if cell.startswith('["') else cell.split(),
     **dict.fromkeys(OBJECT_LISTS, lambda cell: [{"url": url} for url in cell.split()]),
     **dict.fromkeys(("attachments", "extra"), _read_json),
 }

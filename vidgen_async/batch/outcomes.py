@@ -32,7 +32,8 @@ BatchState: TypeAlias = Literal[
 - ``failed``: the task failed.
 - ``not_saved``: the end of the task, or its video, could not be fetched or stored. The next run continues.
 - ``rejected``: the service refused the order.
-- ``not_sent``: nothing was sent, since something failed before, or the batch had stopped its creates.
+- ``not_sent``: nothing was sent, or it was refused with 429 only, since something failed before, or the batch had
+  stopped its creates.
 - ``uncertain``, ``abandoned``, ``withdrawn``: the state of the order; the first needs an operator's decision.
 - ``running``: the batch was stopped before the task ended. The next run continues.
 """
@@ -61,10 +62,14 @@ class BatchOutcome(Serializable):
     task_id: str | None = None
     points: int | None = None
     points_basis: PointsBasis = "unknown"
+    earlier_failed: int = 0
+    """The number of earlier orders of the row whose tasks failed."""
+    earlier_points: int = 0
+    """The points of these tasks, as far as the service has stated them: charged, and perhaps refunded."""
     path: Path | None = None
     """The complete video."""
     failure: str = ""
-    """Why there is no video, without secrets."""
+    """Why there is no video, without secrets and without advice."""
     error: VidgenError | None = field(default=None, eq=False)
     """What was raised for the row in this run."""
     request_id: str | None = None
@@ -81,10 +86,13 @@ class BatchCheck(Serializable):
     problems: tuple[str, ...] = ()
     """All of them, each with its line."""
     states: dict[str, int] = field(factory=dict, hash=False)
-    """The number of rows by the state of their orders: ``new``, ``queued``, ``sending``, ``running``, ``completed``,
-    ``failed``, ``rejected``, ``uncertain``, ``abandoned``, ``withdrawn``."""
+    """The number of rows without problems by the state of their orders: ``new``, ``queued``, ``sending``, ``running``,
+    ``completed``, ``failed``, ``rejected``, ``uncertain``, ``abandoned``, ``withdrawn``."""
+    faulty: int = 0
+    """The number of rows with problems."""
     new_by_model: dict[str, int] = field(factory=dict, hash=False)
-    """The number of the new rows by model."""
+    """The number of the rows without problems that a run orders, by model: those that are new, queued, rejected unless
+    with 400, and with ``retry_failed`` all that were rejected or failed."""
     task_seconds: float | None = None
     """How long a task takes, with its download: the median of the last completed ones in the journal; the longest one
     of the models and durations of the rows. None if there are none."""
@@ -95,6 +103,12 @@ def points_basis(state: BatchState, points: int | None) -> PointsBasis:
     if points is not None:
         return "charged, may be refunded" if state == "failed" else "charged"
     return "nothing ordered" if state in ("rejected", "not_sent", "withdrawn") else "unknown"
+
+
+def earlier_text(outcome: BatchOutcome) -> str:
+    """What earlier orders of the row have cost; empty without any."""
+    failed, points = outcome.earlier_failed, outcome.earlier_points
+    return f"earlier: {failed:,} failed, {points:,} points, may be refunded" if failed else ""
 
 
 def failure_of(order: Order) -> str:
@@ -111,4 +125,4 @@ def failure_of(order: Order) -> str:
 
 def text_of(error: BaseException) -> str:
     """The failure that this error is, in one line."""
-    return excerpt(str(error), limit=_LONGEST_FAILURE) if isinstance(error, VidgenError) else describe(error)
+    return excerpt(error.summary, limit=_LONGEST_FAILURE) if isinstance(error, VidgenError) else describe(error)

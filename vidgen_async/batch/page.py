@@ -12,7 +12,7 @@ from string import Template
 from urllib.parse import quote
 
 from vidgen_async.atomic_file import AtomicFile
-from vidgen_async.batch.outcomes import BatchOutcome
+from vidgen_async.batch.outcomes import BatchOutcome, earlier_text
 from vidgen_async.user_code import UserCode
 
 _ENCODING = "utf-8", "backslashreplace"
@@ -51,6 +51,7 @@ class Page:
     def add(self, outcome: BatchOutcome, poster: bytes) -> None:
         self._states[outcome.state] += 1
         self._points[outcome.points_basis] += 1 if outcome.points is None else outcome.points
+        self._points["charged, may be refunded"] += outcome.earlier_points
         start = self._cards.tell()
         self._cards.write(self._card(outcome, poster).encode(*_ENCODING))
         self._places.append((outcome.line, start, self._cards.tell()))
@@ -76,7 +77,7 @@ class Page:
     def _card(self, outcome: BatchOutcome, poster: bytes) -> str:
         points = "unknown points" if outcome.points_basis == "unknown" else ""
         points = points if outcome.points is None else f"{outcome.points:,} points"
-        facts = [points, outcome.task_id or "", f"line {outcome.line}"]
+        facts = [points, earlier_text(outcome), outcome.task_id or "", f"line {outcome.line}"]
         video = ""
         if outcome.path is not None:
             has_poster = poster and self._cards.tell() < _MOST_WITH_POSTERS

@@ -7,7 +7,7 @@ from attrs import frozen
 from vidgen_async.batch.outcomes import BatchState
 from vidgen_async.media.download import FileProblem
 from vidgen_async.orders import Orders
-from vidgen_async.types.orders import OrderState, OrderSummary
+from vidgen_async.types.orders import AttemptOutcome, OrderState, OrderSummary
 
 #: The states that are only listed.
 _LISTED: dict[OrderState, BatchState] = {
@@ -60,15 +60,22 @@ def plan(
     return Step("list", state="saved") if file_problem is None else Step("save", f"file {file_problem}")
 
 
+async def is_bad_request(orders: Orders, order: OrderSummary | None) -> bool:
+    """Whether the order was rejected with 400."""
+    known = await orders.find(order.order_id) if order is not None and order.state is OrderState.REJECTED else None
+    refused = [] if known is None else [one for one in known.attempts if one.outcome is AttemptOutcome.REJECTED]
+    return bool(refused) and refused[-1].evidence is not None and refused[-1].evidence.status == 400
+
+
 async def find_current(
     orders: Orders, order_id: str, order: OrderSummary | None
-) -> tuple[str, OrderSummary | None, str]:
-    """Return the id and the state of the order that a row has now, and the id of the next one if this one has failed;
-    ``order`` is the one with the id of the row."""
-    current, number = order_id, 2
-    while has_failed(order):
-        following = (await orders.states([f"{order_id}~{number}"])).get(f"{order_id}~{number}")
-        if following is None:
-            break
-        current, order, number = following.order_id, following, number + 1
-    return current, order, f"{order_id}~{number}"
+) -> tuple[OrderSummary | None, str, tuple[OrderSummary, ...]]:
+    """Return the state of the order that a row has now, the id of the next one if this one has failed, and the failed
+    ones before; ``order`` is the one with the id of the row."""
+    earlier: tuple[OrderSummary, ...] = ()
+    while True:
+        next_id = f"{order_id}~{len(earlier) + 2}"
+        following = (await orders.states([next_id])).get(next_id) if has_failed(order) else None
+        if order is None or following is None:
+            return order, next_id, earlier
+        earlier, order = (*earlier, order), following

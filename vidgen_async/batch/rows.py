@@ -32,6 +32,7 @@ from vidgen_async.types.resources import Catalog, VideoRequest
 _OWN_FIELDS = ("order_id", "output", "local_images")
 _FIELDS = (*_OWN_FIELDS, *VideoRequest.field_names(), "extra")
 _ADVICE = "undocumented fields go into extra"
+_SPACES = "spaces in a CSV cell separate paths: write one with spaces as a JSON list, or the manifest as JSON lines"
 #: The end of the id under which a failed order is ordered again, ``~2``; and the characters that are left for it.
 _SUFFIX = re.compile(r"~\d+")
 _SUFFIX_LENGTH = 4
@@ -156,7 +157,8 @@ class RowReader:
         paths = [str(self._base / path) for path in given]
         images = LocalImages(self._uploads)
         await images.read(paths)
-        return paths, images.keys, images.problems
+        problems = [f"{problem} ({_SPACES})" if len(paths) > 1 else problem for problem in images.problems]
+        return paths, images.keys, problems
 
     def _check_request(self, request: VideoRequest, found: list[str]) -> list[str]:
         problems = problems_of(request, self._endpoints.base_url, self._clock.wall(), found=found)

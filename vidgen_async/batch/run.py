@@ -11,7 +11,7 @@ from attrs.validators import ge
 
 from vidgen_async.batch.directory import prepare_target
 from vidgen_async.batch.outcomes import BatchOutcome, BatchState, failure_of, points_basis, text_of
-from vidgen_async.batch.plan import find_current, has_failed, is_completed, plan
+from vidgen_async.batch.plan import find_current, has_failed, is_bad_request, is_completed, plan
 from vidgen_async.batch.rows import Row
 from vidgen_async.client.saving import iterate, save_each
 from vidgen_async.clock import Clock, run_in_thread, within
@@ -23,6 +23,7 @@ from vidgen_async.errors import (
     NotSentError,
     ReceiptNotStoredError,
     RejectedError,
+    RejectedRateLimitError,
     TaskFailedError,
     UncertainCreateError,
     VidgenError,
@@ -32,7 +33,7 @@ from vidgen_async.media.local_images import LocalImages
 from vidgen_async.media.upload import Uploads
 from vidgen_async.orders import Orders
 from vidgen_async.redaction.messages import excerpt
-from vidgen_async.types.orders import AttemptOutcome, Order, OrderState, OrderSummary
+from vidgen_async.types.orders import Order, OrderSummary
 from vidgen_async.types.resources import Receipt, TaskLike, VideoTask, task_id_of
 from vidgen_async.user_code import UserCode
 from vidgen_async.watcher import Outcome
@@ -72,6 +73,8 @@ class Job:
     ordered_as: str
     why: str
     prompt: str
+    earlier: tuple[OrderSummary, ...]
+    """The failed orders of the row before this one."""
 
 
 @frozen(kw_only=True)
@@ -95,6 +98,8 @@ class Run:
     outcomes: asyncio.Queue[BatchOutcome | None] = field(factory=lambda: asyncio.Queue(_MOST_READY))
     _creating: dict[asyncio.Task[None], tuple[str, float]] = field(factory=dict)
     """The ids of the orders that are being created, and when that began."""
+    _refused: list[tuple[Job, Row]] = field(factory=list)
+    """The rows that were refused with 429, to be ordered again after the others."""
     _running: dict[str, Job] = field(factory=dict)
     """By the id of the task."""
     _accepted: asyncio.Queue[TaskLike | None] = field(factory=asyncio.Queue)
@@ -152,19 +157,23 @@ class Run:
         for row in deferred:
             states = await self._orders.states([row.order_id])
             await self._take_up(row, states.get(row.order_id), may_defer=False)
-        while self._creating:
-            await asyncio.wait(self._creating)
+        while self._creating or self._refused:
+            refused, self._refused = self._refused, []
+            for job, row in refused:
+                await self._order(job, row)
+            if self._creating:
+                await asyncio.wait(self._creating, return_when=asyncio.FIRST_COMPLETED)
 
     async def _take_up(self, row: Row, order: OrderSummary | None, *, may_defer: bool) -> bool:
         """Begin what is to be done for the row. Return False if it is deferred."""
-        current, order, following = await find_current(self._orders, row.order_id, order)
+        order, following, earlier = await find_current(self._orders, row.order_id, order)
         problem = await run_in_thread(check_file, self._options.directory / row.output) if is_completed(order) else None
-        is_bad_request = (
-            order is not None and order.state is OrderState.REJECTED and await self._is_bad_request(current)
-        )
-        step = plan(order, problem, is_bad_request=is_bad_request, retry_failed=self._options.retry_failed)
-        ordered_as = following if step.do == "create" and has_failed(order) else current
-        job = Job(row.line, row.order_id, row.output, ordered_as, step.why, excerpt(row.request.prompt))
+        is_bad = await is_bad_request(self._orders, order)
+        step = plan(order, problem, is_bad_request=is_bad, retry_failed=self._options.retry_failed)
+        ordered_as = row.order_id if order is None else order.order_id
+        if step.do == "create" and order is not None and has_failed(order):
+            ordered_as, earlier = following, (*earlier, order)
+        job = Job(row.line, row.order_id, row.output, ordered_as, step.why, excerpt(row.request.prompt), earlier)
         if step.do == "defer" and may_defer:
             return False
         if step.do == "list":
@@ -173,17 +182,17 @@ class Run:
             await self._wait_while(self._has_most_running)
             await self._watch(job, order.task_ids[0])
         else:
-            await self._wait_while(self._is_full)
-            if self._stop_reason:
-                await self._put(job, "not_sent", failure=self._stop_reason)
-            else:
-                self._start(job, row)
+            await self._order(job, row)
         return True
 
-    async def _is_bad_request(self, order_id: str) -> bool:
-        order = await self._orders.find(order_id)
-        refused = [] if order is None else [one for one in order.attempts if one.outcome is AttemptOutcome.REJECTED]
-        return bool(refused) and refused[-1].evidence is not None and refused[-1].evidence.status == 400
+    async def _order(self, job: Job, row: Row) -> None:
+        await self._wait_while(self._is_full)
+        if self._stop_reason:
+            await self._put(job, "not_sent", failure=self._stop_reason)
+            return
+        worker = asyncio.create_task(self._create(job, row), name=f"batch {job.ordered_as}")
+        self._creating[worker] = job.ordered_as, self._clock.now()
+        worker.add_done_callback(self._on_created)
 
     def _has_most_running(self) -> bool:
         return len(self._running) + len(self._creating) >= MOST_RUNNING and not self._is_stopped
@@ -200,11 +209,6 @@ class Run:
             with suppress(TimeoutError):
                 await within(self._clock, _RECHECK_INTERVAL, self._changed.wait)
 
-    def _start(self, job: Job, row: Row) -> None:
-        worker = asyncio.create_task(self._create(job, row), name=f"batch {job.ordered_as}")
-        self._creating[worker] = job.ordered_as, self._clock.now()
-        worker.add_done_callback(self._on_created)
-
     def _on_created(self, worker: asyncio.Task[None]) -> None:
         del self._creating[worker]
         self._changed.set()
@@ -218,6 +222,9 @@ class Run:
             await self._watch(job, receipt)
         elif (error := call.error) is not None:
             self._count(error)
+            if isinstance(error, RejectedRateLimitError):
+                self._refused.append((job, row))
+                return
             states = (state for kind, state in _STATES if isinstance(error, kind))
             is_stopped = isinstance(error, NotSentError) and self._stop_reason
             failure = self._stop_reason if is_stopped else ""
@@ -246,9 +253,9 @@ class Run:
         self._failures = self._failures + 1 if kind == self._last_failure else 1
         self._last_failure = kind
         if isinstance(error, _STOPPING) or isinstance(error.__cause__, _STOPPING):
-            self._stop_creates(f"no more creates after a refusal that concerns all: {text_of(error)}")
+            self._stop_creates(f"stopped: {text_of(error)}")
         elif self._failures >= self._options.stop_after_failures:
-            self._stop_creates(f"no more creates after {self._failures} equal failures in a row: {text_of(error)}")
+            self._stop_creates(f"stopped after {self._failures} equal failures in a row: {text_of(error)}")
 
     # -- saving --------------------------------------------------------------------------------------------------------
 
@@ -331,6 +338,8 @@ class Run:
             task_id=next(iter(task_ids), getattr(error, "task_id", None)),
             points=points,
             points_basis=points_basis(state, points),
+            earlier_failed=len(job.earlier),
+            earlier_points=sum(one.points or 0 for one in job.earlier),
             path=path,
             failure=failure or ("" if error is None else text_of(error)),
             error=error if isinstance(error, VidgenError) else None,

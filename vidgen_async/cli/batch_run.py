@@ -17,17 +17,26 @@ from rich.console import Group
 from rich.live import Live
 
 from vidgen_async import Budget, Client, Pacing, VideoRequest
+from vidgen_async.batch.outcomes import earlier_text
 from vidgen_async.cli.process import is_terminal
 from vidgen_async.cli.run import Run
-from vidgen_async.cli.run_state import Exit, Stage, TasksFailedError
+from vidgen_async.cli.run_state import RUN_AGAIN, Exit, Stage, TasksFailedError
 from vidgen_async.cli.settings import Access
+from vidgen_async.cli.terminal.exit_reports import budget_advice
 from vidgen_async.cli.terminal.formatting import facts_of, seconds
 from vidgen_async.cli.terminal.order_views import budget_text
 from vidgen_async.cli.watch import suspendable
 from vidgen_async.cli.watch_progress import one_line, progress_line
 from vidgen_async.clock import LoopClock
-from vidgen_async.errors import InvalidRequestError, VidgenError
-from vidgen_async.types import Batch, BatchCheck, BatchOutcome
+from vidgen_async.errors import (
+    BudgetExceededError,
+    InvalidRequestError,
+    RejectedBadRequestError,
+    ServiceError,
+    TransportError,
+    VidgenError,
+)
+from vidgen_async.types import Batch, BatchCheck, BatchOutcome, BudgetState
 
 #: The exit code of each state of a row, the gravest first.
 EXIT_CODES = {
@@ -41,6 +50,8 @@ EXIT_CODES = {
     "not_sent": Exit.NOT_SENT,
     "saved": Exit.OK,
 }
+#: The states in which the same command does nothing for a row.
+_FINAL = ("saved", "failed", "uncertain", "abandoned", "withdrawn")
 #: Numbers of problems and of uncertain orders that are shown, and of commands of --on-saved that run at once.
 MAX_PROBLEMS = 20
 MAX_UNCERTAIN = 5
@@ -68,7 +79,10 @@ class BatchProgress:
     """How long a task takes, if that is known."""
     ordered_at: float = 0.0
     """When rows still waited to be ordered."""
-    budget: str | None = None
+    budget: BudgetState | None = None
+    over_budget: BudgetExceededError | None = None
+    bad_requests: int = 0
+    """The number of rows that were rejected with 400."""
     command_failures: list[str] = field(factory=list)
     """Of --on-saved."""
 
@@ -76,6 +90,10 @@ class BatchProgress:
         self.states[outcome.state] += 1
         self.first.setdefault(outcome.state, outcome)
         self.worked += bool(outcome.reason)
+        if isinstance(outcome.error, BudgetExceededError):
+            self.over_budget = self.over_budget or outcome.error
+        is_bad = not outcome.reason or isinstance(outcome.error, RejectedBadRequestError)
+        self.bad_requests += outcome.state == "rejected" and is_bad
         if outcome.state == "uncertain" and len(self.uncertain) < MAX_UNCERTAIN:
             self.uncertain.append(outcome.ordered_as)
 
@@ -84,6 +102,19 @@ class BatchProgress:
         """The exit code: that of the gravest state."""
         code = next((code for state, code in EXIT_CODES.items() if self.states[state]), Exit.OK)
         return code or (Exit.FAILED if self.command_failures else Exit.OK)
+
+    def hint(self, points: int | None) -> str:
+        """What to do for the rows without a video; a budget of so many points allows all."""
+        over = self.states["not_sent"] if self.over_budget else 0
+        stays = over + self.bad_requests + sum(self.states[state] for state in _FINAL)
+        facts = (
+            (over, f"over the budget. {budget_advice(self.over_budget, points)}" if self.over_budget else ""),
+            (self.states["failed"], "failed: add --retry-failed."),
+            (self.bad_requests, "rejected with 400: a corrected row needs a new order_id, --retry-failed repeats it."),
+            (self.states["uncertain"], "uncertain: decide first."),
+        )
+        again = [RUN_AGAIN] if stays < self.total else []
+        return " ".join([*again, *(f"{count:,} {text}" for count, text in facts if count)])
 
     def view(self, running: int, now: float) -> Group:
         """What a terminal shows while ``running`` tasks run."""
@@ -94,7 +125,7 @@ class BatchProgress:
         if left := self._time_left(running, now):
             rate = 60 * self.worked / (now - self.started_at)
             lines.append(f"{rate:,.3g} rows/min · about {seconds(left)} left")
-        lines += [] if self.budget is None else [f"budget: {self.budget}"]
+        lines += [] if self.budget is None else [f"budget: {budget_text(self.budget)}"]
         return Group(progress_line("rows", done, self.total), *(one_line(text, "dim") for text in lines))
 
     def _time_left(self, running: int, now: float) -> float:
@@ -114,15 +145,21 @@ async def check_batch(run: Run, price: str | None, jobs: str, output: str, **opt
     async with client.videos.batch(jobs, to=output, **options) as batch:
         check = await _check(run, batch)
         points = await _read_prices(client, check, price) if price else {}
+        budget = await client.orders.budget()
     known = [each for each in points.values() if each is not None]
     is_complete = len(known) == len(points)
     cost = f"{'' if is_complete else '≥ '}{sum(known):,} points" if points else None
-    rows = [(state, f"{count:,}") for state, count in check.states.items()]
+    cost = f"{cost}, without the faulty rows" if cost and check.faulty else cost
+    lacking = 0 if budget is None else sum(known) - (budget.free or 0)
+    limit = f"{budget_text(budget)}: {lacking:,} too few" if lacking > 0 else budget_text(budget)
+    states = {**check.states, "faulty": check.faulty}
+    rows = [(state, f"{count:,}") for state, count in states.items() if count]
     models = [
-        (f"new of {model}", f"{count:,}{_points_text(points, model)}") for model, count in check.new_by_model.items()
+        (f"to order, {model}", f"{count:,}{_points_text(points, model)}") for model, count in check.new_by_model.items()
     ]
-    facts = facts_of((("rows", f"{check.rows:,}"), *rows, *models, ("price", cost)))
+    facts = facts_of((("rows", f"{check.rows:,}"), *rows, *models, ("price", cost), ("budget", limit)))
     document = {"points_by_model": points, "points": sum(known) if points and is_complete else None}
+    document["budget"] = None if budget is None else budget.to_dict()
     run.screen.show(facts, {**check.to_dict(), **document})
     _refuse_problems(run, check)
 
@@ -133,8 +170,13 @@ def _points_text(points: Mapping[str, int | None], model: str) -> str:
 
 
 async def _read_prices(client: Client, check: BatchCheck, name: str) -> dict[str, int | None]:
-    """The points of the new rows by model, by the number with this name in the catalog; None if it has none."""
+    """The points of the rows to order by model, by the number with this name in the catalog; None if the entry of the
+    model has none. InvalidRequestError if no entry has one."""
     catalog, budget = await client.models.list(), Budget(points=0, price=name)
+    numbers = {field for model in catalog for field, value in model.extra.items() if type(value) in (int, float)}
+    if name not in numbers:
+        known = ", ".join(sorted(numbers)) or "none"
+        raise InvalidRequestError(f"--price: no model has a price {name!r}; the numbers of the models: {known}")
     points: dict[str, int | None] = {}
     for model, count in check.new_by_model.items():
         entry = catalog.find(model)
@@ -149,14 +191,18 @@ async def run_batch(run: Run, on_saved: Sequence[str], jobs: str, output: str, *
     async with client.videos.batch(jobs, to=output, **options) as batch:
         check = await _check(run, batch)
         _refuse_problems(run, check)
+        needed = await _read_needed(run, check)
         run.state.stage, run.state.stop = Stage.BATCH, batch.stop
         progress = BatchProgress(check.rows, LoopClock().now(), task_seconds=check.task_seconds)
+        if check.new_by_model and not run.settings.has_budget and not run.settings.is_sandbox:
+            run.screen.print_fact("budget", "none in this run: --max-points sets one")
         try:
             await _consume(run, batch, progress, on_saved)
         finally:
             run.screen.close()
             run.state.uncertain_orders = progress.uncertain
             await _read_budget(client, progress)
+            run.state.batch_hint = progress.hint(needed)
             _show_end(run, progress)
     missing = progress.total - progress.states["saved"]
     if missing:
@@ -222,7 +268,18 @@ async def _refresh(client: Client, live: Live, progress: BatchProgress) -> None:
 
 async def _read_budget(client: Client, progress: BatchProgress) -> None:
     with suppress(VidgenError):  # the run itself reports that the journal cannot be read
-        progress.budget = budget_text(await client.orders.budget())
+        progress.budget = await client.orders.budget()
+
+
+async def _read_needed(run: Run, check: BatchCheck) -> int | None:
+    """The points of a budget that allows all rows; None if they are unknown, or there is no budget."""
+    budget, price = await run.client.orders.budget(), run.settings.price or os.environ.get("VIDGEN_PRICE")
+    if budget is None or not price or not check.new_by_model:
+        return None
+    with suppress(ServiceError, TransportError):
+        points = (await _read_prices(run.client, check, price)).values()
+        return None if None in points else budget.spent + budget.reserved + sum(filter(None, points))
+    return None
 
 
 async def _call(command: Sequence[str], path: Path, progress: BatchProgress, slots: asyncio.Semaphore) -> None:
@@ -245,7 +302,8 @@ async def _call(command: Sequence[str], path: Path, progress: BatchProgress, slo
 def _line_of(outcome: BatchOutcome) -> str:
     points = "" if outcome.points is None else f"({outcome.points:,} points)"
     about = outcome.path or outcome.failure
-    return " ".join(str(fact) for fact in (outcome.order_id, outcome.state, about, points) if fact)
+    facts = (outcome.order_id, outcome.state, about, points, earlier_text(outcome))
+    return " ".join(str(fact) for fact in facts if fact)
 
 
 def _show_end(run: Run, progress: BatchProgress) -> None:
@@ -255,7 +313,7 @@ def _show_end(run: Run, progress: BatchProgress) -> None:
             first = progress.first[state]
             example = f", such as {first.order_id}: {first.failure}" if first.failure else ""
             run.screen.print_fact(state, f"{count:,} of {progress.total:,}{example}", count)
-    if progress.budget is not None:
-        run.screen.print_fact("budget", progress.budget)
+    if (budget := budget_text(progress.budget)) is not None:
+        run.screen.print_fact("budget", budget)
     for failure in islice(progress.command_failures, MAX_PROBLEMS):
         run.screen.print_fact("on-saved", failure)

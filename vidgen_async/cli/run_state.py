@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 #: How long the service remembers a key for sure; a later resend needs --accept-duplicate-risk.
 KEY_LIFETIME = timedelta(hours=1)
+RUN_AGAIN = "The same command again continues, and orders nothing twice."
 
 
 class Stage(StrEnum):
@@ -91,6 +92,8 @@ class RunState:
     """Stops the batch: the first signal calls it, where it would otherwise cancel the command."""
     uncertain_orders: Sequence[str] = ()
     """Some of those of the batch."""
+    batch_hint: str = RUN_AGAIN
+    """What to do for the rows of the batch without a video."""
 
     def begin_create(self, creating: "asyncio.Task[Receipt]") -> None:
         """Record the dangerous state first: only certainty changes it."""

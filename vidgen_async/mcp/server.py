@@ -10,8 +10,9 @@ from typing import Annotated, Any, TypeVar, cast
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
-from mcp_types import ToolAnnotations
-from pydantic import Field
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
+from pydantic import Field, ValidationError
 
 from vidgen_async import Client, Order, Outcome, VideoRequest, VideoTask, VidgenError, __version__
 from vidgen_async.mcp.paths import find_images, find_target, is_regular
@@ -68,7 +69,7 @@ async def serve(
         connection: Options of ``vidgen`` with which a person reaches the same journal.
     """
     tools = Tools(client, directory, connection, answer_within)
-    app = MCPServer("vidgen", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
+    app = _Server("vidgen", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
     for tool, reads, is_local in (
         (tools.check_video, True, False),
         (tools.video_status, True, False),
@@ -89,6 +90,26 @@ async def serve(
         await run_on_streams(app.run_stdio_async)
     finally:
         await tools.aclose()
+
+
+class _Server(MCPServer):
+    """Refuses arguments that a tool does not have, and has a result for all that are not valid."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        known = {tool.name: tool.input_schema["properties"] for tool in await self.list_tools()}.get(name, arguments)
+        problems = [f"{each}: {name} has no such argument" for each in arguments if each not in known]
+        try:
+            if not problems:
+                return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            problems = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.__cause__.errors()]
+        result = Result(state="invalid", advice=ADVICE["invalid"], detail=quote("; ".join(problems)))
+        text = TextContent(type="text", text=result.model_dump_json(indent=2))
+        return CallToolResult(content=[text], structured_content=result.model_dump())
 
 
 class Tools:

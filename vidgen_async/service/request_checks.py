@@ -275,7 +275,8 @@ def _check_references(request: VideoRequest, model: CatalogModel) -> Iterator[st
     _, fields = _REFERENCES["image"]
     # What an attachment may hold is not documented: it could be the image.
     if not request.attachments and sum(_count(request, name) for name in fields) < wanted:
-        yield f"image_ids: {model.code} needs at least {wanted} image, in {', '.join(fields[:-1])} or {fields[-1]}"
+        names = f"local_images, {', '.join(fields[:-1])} or {fields[-1]}"
+        yield f"image_ids: {model.code} needs at least {wanted} image, in {names}"
 
 
 def _count(request: VideoRequest, name: str) -> int:

@@ -66,8 +66,9 @@ async def batch(run: "Run", is_check: bool, on_saved: tuple[str, ...], **options
     rows are checked before anything is sent. The same command again continues: it saves what is missing, and orders
     nothing twice. An uncertain order is never sent again.
 
-    --max-points is a budget of the account for everything that the journal has, not for this manifest alone. After
-    Ctrl-C no more orders are sent, and the command waits for those that are being sent; a second one exits at once.
+    --max-points is a budget of the account for everything that the journal has, not for this manifest alone, and holds
+    for this run: a later one without it has none. After Ctrl-C no more orders are sent, and the command waits for those
+    that are being sent; a second one exits at once.
 
     \b
       vidgen batch jobs.csv -o videos --check --price points
@@ -79,6 +80,8 @@ async def batch(run: "Run", is_check: bool, on_saved: tuple[str, ...], **options
     if not is_check:
         await run_batch(run, on_saved, **options)
         return
+    if on_saved or options["report"]:
+        raise click.UsageError("--check saves nothing: leave out --report and --on-saved.")
     price = run.settings.price or os.environ.get("VIDGEN_PRICE")
     if run.settings.max_points is None:  # the name of a price is enough
         run.settings = evolve(run.settings, price=None)

@@ -26,7 +26,6 @@ CHECK_THE_KEY = "Check VIDGEN_API_KEY: it must be the complete key, not the pref
 RAISE_LIMIT = "A higher limit is set with --max-points or VIDGEN_BUDGET."
 UNKNOWN_COST = "Nothing is sent while the cost of a create is unknown. With --per, only those of that time count."
 CORRECT_PRICE = "vidgen models shows the names of prices for --price or VIDGEN_PRICE."
-RUN_AGAIN = "The same command again continues, and orders nothing twice."
 SETTLE = (
     "For each uncertain order, look for the task in the service's own console, then decide with vidgen orders adopt, "
     "abandon or resend; to show what is known:"
@@ -144,7 +143,7 @@ def _explain_batch(text: str, run_state: RunState) -> Report:
         return Report(f"{text} {SANDBOX_ENDED}".strip())
     orders = run_state.uncertain_orders
     show = [command_line("orders", "show", arguments=(order,), options=run_state.connection) for order in orders]
-    return Report(text, tuple(show), SETTLE if show else "", hint=RUN_AGAIN if run_state.is_durable else "")
+    return Report(text, tuple(show), SETTLE if show else "", hint=run_state.batch_hint if run_state.is_durable else "")
 
 
 def _explain_interrupt(run_state: RunState) -> Report:
@@ -202,7 +201,7 @@ def _advice(error: BaseException, run_state: RunState) -> str:
     if isinstance(refusal, errors.AuthenticationError) and refusal.source == "service key":
         return CHECK_THE_KEY
     if isinstance(error, errors.BudgetExceededError):
-        return CORRECT_PRICE if error.asked is None else UNKNOWN_COST if error.unknown else RAISE_LIMIT
+        return budget_advice(error)
     if isinstance(error, errors.NotSentError):
         is_another = run_state.is_durable and not run_state.has_given_order_id
         return NEW_ORDER if is_another else "Running this command again is safe."
@@ -215,6 +214,14 @@ def _advice(error: BaseException, run_state: RunState) -> str:
     if not isinstance(error, errors.VidgenError | BrokenPipeError):
         return "This is a bug in vidgen; set VIDGEN_DEBUG=1 for a traceback."
     return next((option for argument, option in _OPTIONS.items() if argument in getattr(error, "advice", "")), "")
+
+
+def budget_advice(error: errors.BudgetExceededError, points: int | None = None) -> str:
+    """How to allow the order; a budget of so many points would have allowed all."""
+    if error.asked is None or error.unknown:
+        return CORRECT_PRICE if error.asked is None else UNKNOWN_COST
+    is_known = points is not None and points > error.limit
+    return f"Raise --max-points or VIDGEN_BUDGET to at least {points:,}." if is_known else RAISE_LIMIT
 
 
 def _decisions(text: str, run_state: RunState, attempts: int) -> Report:
