@@ -164,6 +164,18 @@ async def test_a_full_disk_is_a_download_error_that_names_the_file(cls, step, mo
     assert "hero.mp4" in str(error)
 
 
+async def test_a_write_that_fails_while_the_end_is_received_is_not_lost(monkeypatch, fails):
+    write, calls = AtomicFile.write, iter(range(9))
+
+    def full_once(file: AtomicFile, data: bytes) -> None:
+        if not next(calls):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(file, data)
+
+    monkeypatch.setattr(AtomicFile, "write", full_once)
+    await fails(Says(body=video((1 << 20) + 5000)), DownloadError, match="no space left")
+
+
 @pytest.mark.skipif(os.name == "nt", reason="permissions are those of POSIX")
 async def test_a_replaced_file_keeps_its_mode(target, saves):
     target.path.chmod(0o604)

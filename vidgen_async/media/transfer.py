@@ -185,14 +185,14 @@ class Transfer:
                 if self._buffered >= _BUFFER_SIZE or self._clock.now() - since >= _MAX_BUFFER_TIME:
                     await self._flush(is_last=False)
                     since = self._clock.now()
+            await self._flush()
         except TransportError:
             await self._flush()
             raise
         finally:
-            if (write := self._write) is not None:  # the file must not be closed while a thread writes to it
+            if self._write is not None:  # the file must not be closed while a thread writes to it
+                await asyncio.gather(self._write, return_exceptions=True)
                 self._write = None
-                await asyncio.gather(write, return_exceptions=True)
-        await self._flush()
         return True
 
     def _add(self, chunk: bytes) -> None:
@@ -204,15 +204,17 @@ class Transfer:
         full, self._buffer, self._buffered = self._buffer, [], 0
         await self._end_write()
         if any(full):
-            self._write = asyncio.create_task(self._file.write(full), name="write of a download")
+            self._write = asyncio.create_task(self._store(full), name="write of a download")
         if is_last:
             await self._end_write()
 
     async def _end_write(self) -> None:
-        if (write := self._write) is None:
-            return
-        self._write = None
-        await write
+        if (write := self._write) is not None:
+            self._write = None
+            await write
+
+    async def _store(self, chunks: list[bytes]) -> None:
+        await self._file.write(chunks)
         if self._file.length > self.furthest:
             self.furthest = self._file.length
             self._last_progress_at = self._clock.now()
