@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import aclosing, closing
 from itertools import pairwise
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import pytest
 from attrs import Factory, define
@@ -19,8 +19,6 @@ from vidgen_async.journal import RunningPage, SqliteJournal
 from vidgen_async.transports import BufferedResponse, FakeTransport
 from vidgen_async.types.http import Request
 from vidgen_async.types.orders import Shard
-
-T = TypeVar("T")
 
 ORIGIN = "https://h"
 MANY = 1_000
@@ -34,7 +32,7 @@ FEW = 10
 
 
 class HeldJournal(SqliteJournal):
-    """No virtual time passes while its thread works, which does not wait for the disk. Its pages are counted."""
+    """No virtual time passes while its thread works. Its pages are counted."""
 
     def __init__(self, path: Path, clock: VirtualClock) -> None:
         super().__init__(path)
@@ -49,13 +47,9 @@ class HeldJournal(SqliteJournal):
         self.has_read.set()
         return page
 
-    async def _run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
-        def on_a_fast_disk(db: sqlite3.Connection) -> T:
-            db.execute("PRAGMA synchronous = OFF")
-            return operation(db)
-
+    async def _run(self, *operation: Any) -> Any:
         with self._clock.hold():
-            return await super()._run(on_a_fast_disk)
+            return await super()._run(*operation)
 
 
 @define

@@ -43,9 +43,9 @@ class HeldJournal(Held, SqliteJournal):
     def __init__(self, path: Path, clock: VirtualClock) -> None:
         super().__init__(path, clock, busy_timeout=0.01)
 
-    async def _run(self, operation: Any) -> Any:
+    async def _run(self, *operation: Any) -> Any:
         with self._clock.hold():
-            return await super()._run(operation)
+            return await super()._run(*operation)
 
 
 class HeldPostgresJournal(Held, PostgresJournal):
