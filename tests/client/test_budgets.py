@@ -2,7 +2,9 @@
 
 import asyncio
 import random
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,7 @@ from vidgen_async import (
     Client,
     ConfigurationError,
     NotSentError,
+    UncertainCreateError,
     VidgenError,
 )
 from vidgen_async.errors import StillSendingError
@@ -251,6 +254,62 @@ async def test_the_bill_is_that_of_the_ledger(service, restarted):
         assert shifted.key == f"{datetime.now(far):%Y-%m-%d}"
         with pytest.raises(ValueError, match="by: must be one of day, model, state: 'hour'"):
             await client.orders.spend("hour")
+
+
+async def each_outcome(outcomes) -> None:
+    async with aclosing(outcomes):
+        async for _ in outcomes:
+            pass
+
+
+async def run_batch(client: Client, task_id: str, to: Path) -> None:
+    async with client.videos.batch([{"order_id": "order-1", **FIELDS}], to=to) as batch:
+        assert [outcome.state async for outcome in batch] == ["saved"]
+
+
+WAYS = {
+    "wait": lambda client, task_id, to: client.videos.wait(task_id),
+    "watch": lambda client, task_id, to: each_outcome(client.videos.watch(task_id)),
+    "as_completed": lambda client, task_id, to: each_outcome(client.videos.as_completed([task_id])),
+    "rewatch": lambda client, task_id, to: each_outcome(client.videos.rewatch()),
+    "generate": lambda client, task_id, to: client.videos.generate(**FIELDS, order_id="order-1", to=to / "boat.mp4"),
+    "download_many": lambda client, task_id, to: each_outcome(
+        client.videos.download_many(client.videos.as_completed([task_id]), to=to)
+    ),
+}
+
+
+@pytest.mark.parametrize("is_adopted", [False, True])
+@pytest.mark.parametrize(
+    ("way", "journal"), [("batch", "sqlite"), *((way, kind) for way in WAYS for kind in ("memory", "sqlite"))]
+)
+async def test_each_way_of_waiting_leads_to_one_counted_task(service, tmp_path, way, journal, is_adopted):
+    client = Client(
+        service.api_key,
+        base_url=service.base_url,
+        journal="memory:" if journal == "memory" else f"sqlite:///{tmp_path / 'orders.db'}",
+        poll_interval=0.05,
+        budget=Budget(points=60, price=lambda model, request: 2 * POINTS),
+    )
+    async with client:
+        if is_adopted:
+            service.faults.add("videos.create", Fault.close_after_body(made=True))
+            with pytest.raises(UncertainCreateError):
+                await order(client, 1)
+            await client.orders.adopt("order-1", service.creates[0].task_id)
+        else:
+            await order(client, 1)
+        assert await counted(client) == [("accepted", 1, 0, 2 * POINTS)]
+        assert (await client.orders.budget()).free == 60 - 2 * POINTS
+        await (WAYS | {"batch": run_batch})[way](client, service.creates[0].task_id, tmp_path)
+        assert await counted(client) == [("completed", 1, POINTS, 0)]
+        assert (await client.orders.budget()).free == 60 - POINTS
+    assert len(service.creates) == 1
+
+
+async def counted(client: Client) -> list[tuple[str, int, int, int]]:
+    rows = await client.orders.spend("state")
+    return [(row.key, row.videos, row.spent, row.estimated) for row in rows]
 
 
 async def test_the_states_of_many_orders_are_read_without_their_bodies(service, restarted):

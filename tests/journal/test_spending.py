@@ -54,6 +54,11 @@ async def begin(journal: Journal, order_id: str = "o", *limits: SpendingLimit, *
     return await journal.begin(asking(order_id, *limits, **more))
 
 
+async def adopt(journal: Journal, order_id: str, task_id: str, now: datetime = NOW, reserved: int = 20) -> None:
+    task = Attempt(n=0, sent_at=now, deadline_at=now, kind="adopt", reserved=reserved, evidence=accepted(task_id, now))
+    await journal.adopt(ref_of(order_id), task, ANY)
+
+
 async def end(journal: Journal, task_id: str, points: int | None, *, status: str = "completed") -> None:
     await journal.record(SERVICE, [TaskResult(task_id=task_id, status=status, at=NOW, points=points)])
 
@@ -121,11 +126,61 @@ async def test_a_late_receipt_an_abandoned_order_and_an_adopted_task_count(journ
     await journal.settle(ref_of("late"), 1, accepted("task-1", after(9)))
     closing = Closing(state=OrderState.ABANDONED, at=NOW, reason="given up")
     await journal.close_order(ref_of("given up"), closing, ANY)
-    task = Attempt(n=0, sent_at=NOW, deadline_at=NOW, kind="adopt", evidence=accepted("task-2"))
-    await journal.adopt(ref_of("adopted"), task, ANY)
+    await adopt(journal, "adopted", "task-2")
     await end(journal, "task-1", 7)
     await end(journal, "task-2", 11)
-    assert (await read(journal)).spending == Spending(spent=18, reserved=40)
+    assert (await read(journal)).spending == Spending(spent=18, reserved=20)
+
+
+@pytest.mark.parametrize("way", ["settle", "settle_mark", "confirm", "adopt"])
+async def test_each_way_in_which_a_receipt_comes_later_leads_to_one_counted_task(journal, way):
+    await begin(journal, mark="m")
+    await journal.settle(ref_of(), 1, uncertain(candidates=("task-1",)))
+    await journal.close_order(ref_of(), Closing(state=OrderState.ABANDONED, at=NOW, reason="given up"), ANY)
+    assert (await read(journal)).spending == Spending(reserved=20)
+    if way == "adopt":
+        await adopt(journal, "o", "task-1")
+    else:
+        await getattr(journal, way)(ref_of(), "m" if way == "settle_mark" else 1, accepted())
+    assert (await read(journal)).spending == Spending(reserved=20)
+    await end(journal, "task-1", 15)
+    assert (await read(journal)).spending == Spending(spent=15)
+    assert [each.tasks async for each in journal.spend(SERVICE, ACCOUNT, None)] == [1]
+
+
+@pytest.mark.parametrize("outcome", ["uncertain", "sending"])
+async def test_an_adopted_task_is_that_of_the_latest_attempt_without_outcome(journal, outcome):
+    await begin(journal, reserved=1)
+    for n in (1, 2):
+        await journal.settle(ref_of(), n, uncertain())
+        await journal.begin(asking(expect_attempt=n, states=ANY, reserved=10**n))
+    if outcome == "uncertain":
+        await journal.settle(ref_of(), 3, uncertain())
+    await adopt(journal, "o", "task-1", reserved=1000)
+    assert (await read(journal)).spending == Spending(reserved=1011)
+    rows = [(each.state, each.tasks, each.spending.reserved) async for each in journal.spend(SERVICE, ACCOUNT, None)]
+    assert [row for row in rows if row[0] == "accepted"] == [("accepted", 1, 1000)]
+    assert sum(reserved for state, _, reserved in rows if state == "uncertain") == 11
+    await adopt(journal, "o", "task-2", reserved=1000)
+    assert (await read(journal)).spending == Spending(reserved=2001)
+    await journal.settle(ref_of(), 3, rejected())  # so those of the other two were adopted
+    assert (await read(journal)).spending == Spending(reserved=2000)
+    await journal.verify_spending(SERVICE, ACCOUNT)
+    assert (await read(journal)).spending == Spending(reserved=2000)
+
+
+@pytest.mark.parametrize("late", ["task-1", "task-2"])
+async def test_a_late_receipt_is_that_of_an_adopted_task_or_of_another_one(journal, late):
+    """What else counts is the other attempt, which may have made a task too, or the other task."""
+    await begin(journal)
+    await journal.settle(ref_of(), 1, uncertain())
+    await journal.begin(asking(expect_attempt=1, states=ANY))
+    await journal.settle(ref_of(), 2, uncertain())
+    await adopt(journal, "o", "task-1")
+    await end(journal, "task-1", 15)
+    assert (await read(journal)).spending == Spending(spent=15, reserved=20)
+    await journal.settle(ref_of(), 2, accepted(late))
+    assert (await read(journal)).spending == Spending(spent=15, reserved=20)
 
 
 async def test_a_resend_reserves_again_and_a_task_counts_once(journal):
@@ -205,9 +260,11 @@ class History:
         orders: int = 12,
         tasks: int = 9,
         seconds: Sequence[int] = (-3600, 0, 1, 45, 3600, 40000),
+        adopts: bool = False,
     ) -> None:
         self._rng = random.Random(seed)  # noqa: S311 - a repeatable history
         self._orders, self._tasks, self._seconds = orders, tasks, seconds
+        self._kinds = ["begin", "begin", "settle", "settle", "record", "get", *(["adopt"] * adopts)]
         self.now = NOW
 
     async def step(self, *journals: Journal, limits: Sequence[SpendingLimit] = ()) -> None:
@@ -233,7 +290,7 @@ class History:
             reserved=rng.choice([None, 0, 20]),
             reason=" ".join(str(limit.points) for limit in limits),
         )
-        kind = rng.choice(["begin", "begin", "settle", "settle", "record", "get"])
+        kind = rng.choice(self._kinds)
         for journal in journals:
             await journal.intend(order_of(name))
             with suppress(OrderChanged, MustWait, JournalError):  # such an attempt may not exist
@@ -249,6 +306,8 @@ class History:
                 await journal.settle(ref_of(name), n, news)
             case "record":
                 await journal.record(SERVICE, [result])
+            case "adopt":
+                await adopt(journal, name, result.task_id, self.now)
             case _:
                 await journal.get(ref_of(name), self.now + DEADLINE * 2)
 
@@ -273,7 +332,7 @@ async def join(journal: Journal, since: datetime | None) -> Spending:
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_the_sums_of_a_random_history_are_those_of_the_attempts(open_journal, seed):
-    history, journal, memory = History(seed), open_journal(), MemoryJournal()
+    history, journal, memory = History(seed, adopts=True), open_journal(), MemoryJournal()
     for _ in range(120):
         await history.step(journal, memory)
     for window in (None, 60.0, 5000.0, float(DAY), 3.3 * DAY, 30.0 * DAY):
@@ -289,7 +348,7 @@ async def test_the_sums_of_a_random_history_are_those_of_the_attempts(open_journ
 async def test_the_spend_and_the_summaries_of_a_random_history_are_those_of_the_orders(open_journal, monkeypatch, seed):
     monkeypatch.setattr("vidgen_async.journal.sql.journal.SPEND_PAGE", 5)
     monkeypatch.setattr("vidgen_async.journal.sql.journal.LIST_PAGE", 5)
-    history, journal, memory = History(seed), open_journal(), MemoryJournal()
+    history, journal, memory = History(seed, adopts=True), open_journal(), MemoryJournal()
     for _ in range(120):
         await history.step(journal, memory)
     for since in (None, NOW + timedelta(days=2)):
@@ -308,8 +367,9 @@ async def test_the_spend_and_the_summaries_of_a_random_history_are_those_of_the_
 async def spend(journal: Journal, since: datetime | None) -> dict[object, Spending]:
     total: dict[object, Spending] = {}
     async for each in journal.spend(SERVICE, ACCOUNT, since):
-        for key in ((each.model, each.state, each.start), ("attempts", each.attempts), ("tasks", each.tasks)):
-            total[key] = total.get(key, Spending()) + each.spending
+        row = (each.model, each.state, each.start)
+        for key, value in ((row, each.spending), (("counts", *row), Spending(each.attempts, each.tasks))):
+            total[key] = total.get(key, Spending()) + value
     return total
 
 
@@ -398,8 +458,8 @@ WRITTEN_BY_OLD_PROCESS = (
 
 async def test_the_orders_of_an_earlier_release_count_as_unknown(open_file, path, monkeypatch):
     with monkeypatch.context() as older:
-        older.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:-1])
-        older.setattr(schema, "VERSION", schema.VERSION - 1)
+        older.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:7])
+        older.setattr(schema, "VERSION", 7)
         old = open_file()
         await old.namespace("word")
         await old.aclose()
@@ -413,8 +473,8 @@ async def test_the_orders_of_an_earlier_release_count_as_unknown(open_file, path
         return operation
 
     with monkeypatch.context() as older:
-        older.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:-1])
-        older.setattr(schema, "VERSION", schema.VERSION - 1)
+        older.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:7])
+        older.setattr(schema, "VERSION", 7)
         old = open_file()
         await old._run(write("before"))
         await old.aclose()
@@ -425,3 +485,17 @@ async def test_the_orders_of_an_earlier_release_count_as_unknown(open_file, path
     await end(journal, "before", 15)
     assert (await read(journal)).spending == Spending(spent=15, unknown=1)
     assert rows(path, "SELECT count(*) FROM spending") == [(2,)]
+
+
+async def test_a_task_that_an_earlier_release_adopted_counts_once_after_the_upgrade(open_file, monkeypatch):
+    with monkeypatch.context() as older:
+        older.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:8])
+        older.setattr(schema, "VERSION", 8)
+        old = open_file()
+        await begin(old)
+        await old.settle(ref_of(), 1, uncertain())
+        await adopt(old, "o", "task-1")
+        await end(old, "task-1", 15)
+        await old._run(lambda db: db.execute("UPDATE attempts SET estimated = 20 WHERE n = 1"))  # as it counted then
+        await old.aclose()
+    assert (await read(open_file())).spending == Spending(spent=15)

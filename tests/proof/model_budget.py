@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 FREE = {"not_sent", "rejected"}
+OPEN = {"sending", "uncertain"}
 
 
 class Attempt(NamedTuple):
@@ -23,6 +24,8 @@ class Attempt(NamedTuple):
     """As the journal knows it."""
     made: int = 0
     """As the service knows it."""
+    adopted: bool = False
+    """An operator's decision about ``task``: nothing was sent."""
 
 
 class Worker(NamedTuple):
@@ -109,7 +112,19 @@ class Design:
         sums = list(world.sums)
         sums[self.minute(attempt)] += 0 if is_known else self.cost(attempt)
         sums[self.minute(attempt)] -= sum(map(self.cost, world.attempts[n - 1 : n]))
+        for sign, attempts in ((1, world.attempts), (-1, (*before, attempt, *after))):
+            for released in self.released(attempts):
+                sums[self.minute(released)] += sign * self.cost(released)
         return world._replace(attempts=(*before, attempt, *after), sums=tuple(sums))
+
+    def released(self, attempts: tuple[Attempt, ...]) -> Iterator[Attempt]:
+        """The latest attempts of an order without outcome, one for each adopted task that no send has as a receipt."""
+        for n, attempt in enumerate(attempts, 1):
+            later = [other for other in attempts[n:] if other.order == attempt.order]
+            adopted = {other.task for other in later if other.adopted}
+            adopted -= {other.task for other in attempts if other.order == attempt.order and not other.adopted}
+            if attempt.outcome in OPEN and len(adopted) > sum(other.outcome in OPEN for other in later):
+                yield attempt
 
     def allows(self, world: World, limit: int) -> bool:
         counted = sum(sums for time, sums in enumerate(world.sums) if self.is_in_window(time, world.clock))
@@ -185,7 +200,9 @@ class Design:
         """An operator has found the task of an uncertain attempt: after it, by the clock of the journal."""
         for n, attempt in enumerate(world.attempts, 1):
             if attempt.outcome == "uncertain" and attempt.made and world.clock >= attempt.sent:
-                adopted = attempt._replace(sent=world.clock, outcome="accepted", reserved=False, task=attempt.made)
+                adopted = attempt._replace(
+                    sent=world.clock, outcome="accepted", reserved=False, task=attempt.made, adopted=True
+                )
                 yield Move("adopt", n), self.store(world, len(world.attempts) + 1, adopted)
 
     def abandon(self, world: World) -> Moves:
@@ -204,7 +221,8 @@ class Design:
             tasks = {
                 attempt.made or -n
                 for n, attempt in enumerate(after.attempts, 1)
-                if (attempt.made or n in at_risk) and (attempt.sent >= after.clock or not self.has_window)
+                if ((attempt.made and not attempt.adopted) or n in at_risk)
+                and (attempt.sent >= after.clock or not self.has_window)
             }
             if len(tasks) > move.limit:
                 return "over the limit"

@@ -53,6 +53,7 @@ from vidgen_async.types.orders import (
 #: Number of orders that a list reads before other tasks run.
 _LIST_BATCH = 500
 _NOTHING = Spending()
+_OPEN = (AttemptOutcome.SENDING, AttemptOutcome.UNCERTAIN)
 
 
 class MemoryJournal:
@@ -270,12 +271,14 @@ class MemoryJournal:
                 sums[start] = sums.get(start, _NOTHING) + change
 
     def _compute_cost(self, order: Order, attempt: Attempt) -> Spending | None:
-        """Return what the attempt counts for; None if it does not, or another one has the first receipt of its task."""
+        """Return what the attempt counts for; None if it does not, or its task counts for another one."""
         evidence, name = attempt.evidence, (order.ref, attempt.n)
         if evidence is not None and evidence.outcome is AttemptOutcome.ACCEPTED:
             task = order.ref.service, order.ref.account, str(evidence.task_id)
             if self._first_receipts.setdefault(task, name) != name:
                 return None
+        if _is_adopted(order, attempt):
+            return None
         return attempt.compute_cost(order.results)
 
     def _read_limit(
@@ -332,12 +335,21 @@ class MemoryJournal:
         return compute_turn(holds, pacing, now).with_pause(retry_at, now)
 
 
+def _is_adopted(order: Order, attempt: Attempt) -> bool:
+    """Whether an attempt without outcome is that of an adopted task: the latest ones are, one for each such task that
+    no send of the order has as its receipt."""
+    later = [each for each in order.attempts if each.n > attempt.n]
+    sent = {each.evidence.task_id for each in order.attempts if each.evidence and each.kind != "adopt"}
+    adopted = {each.evidence.task_id for each in later if each.evidence and each.kind == "adopt"} - sent
+    return attempt.outcome in _OPEN and len(adopted) > sum(each.outcome in _OPEN for each in later)
+
+
 def _make_spend(order: Order, attempt: Attempt, cost: Spending) -> Spend:
     task_id = attempt.evidence.task_id if attempt.evidence is not None else None
     ended = (result.status for result in order.results if result.task_id == task_id)
     return Spend(
         model=order.model,
-        state=next(ended, order.state),
+        state=next(ended, str(attempt.outcome) if order.state is OrderState.ACCEPTED else order.state),
         start=attempt.sent_at - timedelta(seconds=attempt.sent_at.timestamp() % 900),
         attempts=1,
         tasks=int(attempt.outcome is AttemptOutcome.ACCEPTED),

@@ -301,7 +301,8 @@ class Orders:
 
         Args:
             by: ``day`` (of the send, in the time zone ``tz``), ``model`` or ``state``: ``completed`` or ``failed``
-                where the end of the task was seen, else the state of the order.
+                where the end of the task was seen, else the state of the order; of an order with a task, that of the
+                create: another one may be ``uncertain``.
             since: Only creates that were sent then or later; with a time zone.
             tz: The time zone of days.
 

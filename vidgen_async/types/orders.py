@@ -482,7 +482,8 @@ class Spend:
 
     model: str
     state: str
-    """``completed`` or ``failed`` where the task has ended, else the state of the order."""
+    """``completed`` or ``failed`` where the task has ended, else the state of the order, or of the attempt if the order
+    has a task."""
     start: datetime
     attempts: int
     """Number of attempts that count: not those of which it is certain that they cost nothing."""

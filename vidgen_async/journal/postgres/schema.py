@@ -25,7 +25,9 @@ _CHECK_VERSION = """
 _SQL = read_statements(Path(__file__).with_name("schema.sql"), COSTS)
 
 #: The statements that upgrade each version to the next.
-MIGRATIONS: Sequence[Sequence[str]] = tuple(split_script(_SQL[name]) for name in ("first", "marks", "budgets"))
+MIGRATIONS: Sequence[Sequence[str]] = tuple(
+    split_script(_SQL[name]) for name in ("first", "marks", "budgets", "adoptions")
+)
 VERSION = len(MIGRATIONS)
 
 

@@ -129,7 +129,7 @@ CREATE TABLE spending (
     PRIMARY KEY (service, account, seconds, start)
 );
 
-{costs};
+CREATE VIEW costs AS {costs};
 
 CREATE FUNCTION add_spending() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -173,3 +173,16 @@ CREATE TRIGGER costs_after_evidence AFTER INSERT ON evidence FOR EACH ROW EXECUT
 CREATE TRIGGER costs_after_results AFTER INSERT ON results FOR EACH ROW EXECUTE FUNCTION set_costs_of_task();
 
 {set_costs};
+
+-- An adoption changes what the other attempts of its order count for.
+-- name: adoptions
+CREATE OR REPLACE VIEW costs AS {costs};
+
+CREATE OR REPLACE FUNCTION set_costs_of_attempt() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    {set_costs} WHERE service = NEW.service AND account = NEW.account AND order_id = NEW.order_id;
+    RETURN NULL;
+END
+$$;
+
+{set_costs} WHERE {has_adoption};

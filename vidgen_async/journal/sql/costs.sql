@@ -7,9 +7,13 @@ UPDATE attempts SET (spent, estimated, unknown) = (
     AND costs.order_id = attempts.order_id AND costs.n = attempts.n
 )
 
--- A task is counted once, also if several attempts have its receipt. Points that no service states count as unknown.
+-- name: has_adoption
+(service, account, order_id) IN (SELECT service, account, order_id FROM attempts WHERE kind = 'adopt')
+
+-- A task is counted once, also if several attempts have its receipt. So is one that an operator adopted: it is that of an
+-- attempt without outcome, of the latest ones of the order, and these are not counted. Points that no service states count
+-- as unknown.
 -- name: costs
-CREATE VIEW costs AS
 SELECT
     service, account, order_id, n, outcome, status, is_counted,
     CASE WHEN is_counted AND points IS NOT NULL THEN points ELSE 0 END AS spent,
@@ -27,7 +31,8 @@ FROM (
             WHERE earlier.service = evidence.service AND earlier.task_id = evidence.task_id
             AND earlier.account = evidence.account AND earlier.outcome = 'accepted'
             AND evidence.outcome = 'accepted' AND earlier.id < evidence.id
-        ) AS is_counted,
+        ) AND NOT CASE WHEN coalesce(outcome, 'uncertain') = 'uncertain' THEN ({adopted}) > ({open}) ELSE false END
+        AS is_counted,
         (
             SELECT points FROM results
             WHERE results.service = evidence.service AND results.task_id = evidence.task_id
@@ -39,3 +44,26 @@ FROM (
         AND latest.order_id = attempts.order_id AND latest.n = attempts.n
     )
 ) AS counted
+
+-- The number of tasks that were adopted after the attempt, and that no send of the order has as its receipt.
+-- name: adopted
+SELECT count(DISTINCT adoption.task_id)
+FROM attempts AS later JOIN evidence AS adoption ON adoption.service = later.service
+    AND adoption.account = later.account AND adoption.order_id = later.order_id AND adoption.n = later.n
+WHERE later.service = attempts.service AND later.account = attempts.account AND later.order_id = attempts.order_id
+AND later.n > attempts.n AND later.kind = 'adopt' AND NOT EXISTS (
+    SELECT 1 FROM evidence AS receipt JOIN attempts AS send ON send.service = receipt.service
+        AND send.account = receipt.account AND send.order_id = receipt.order_id AND send.n = receipt.n
+    WHERE receipt.service = later.service AND receipt.account = later.account AND receipt.order_id = later.order_id
+    AND receipt.task_id = adoption.task_id AND receipt.outcome = 'accepted' AND send.kind <> 'adopt'
+)
+
+-- The number of later sends of the order that have no outcome.
+-- name: open
+SELECT count(*) FROM attempts AS later
+WHERE later.service = attempts.service AND later.account = attempts.account AND later.order_id = attempts.order_id
+AND later.n > attempts.n AND NOT EXISTS (
+    SELECT 1 FROM evidence AS known
+    WHERE known.service = later.service AND known.account = later.account
+    AND known.order_id = later.order_id AND known.n = later.n AND known.outcome <> 'uncertain'
+)

@@ -208,7 +208,7 @@ ORDER BY start
 -- The attempts of a page of orders that count, by model, state and quarter of an hour: time zones differ by such.
 -- name: read_spend
 SELECT
-    model, coalesce(status, CASE stage WHEN 'ended' THEN 'accepted' ELSE stage END) AS state,
+    model, coalesce(status, {state_of_attempt}) AS state,
     sent_at / 900000000 * 900 AS start,
     CAST(count(*) AS BIGINT) AS attempts,
     CAST(sum(CASE WHEN outcome = 'accepted' THEN 1 ELSE 0 END) AS BIGINT) AS tasks,
@@ -222,7 +222,11 @@ JOIN costs ON costs.service = attempts.service AND costs.account = attempts.acco
     AND costs.order_id = attempts.order_id AND costs.n = attempts.n
 WHERE orders.service = :service AND orders.account = :account AND orders.id > :after AND orders.id <= :until
 AND sent_at >= :since AND is_counted
-GROUP BY model, coalesce(status, CASE stage WHEN 'ended' THEN 'accepted' ELSE stage END), sent_at / 900000000 * 900
+GROUP BY model, coalesce(status, {state_of_attempt}), sent_at / 900000000 * 900
+
+-- Of an order with a task, each attempt has its own.
+-- name: state_of_attempt
+CASE WHEN stage IN ('accepted', 'ended') THEN coalesce(outcome, 'sending') ELSE stage END
 
 -- name: find_end_of_orders
 SELECT id FROM orders WHERE id > :after ORDER BY id LIMIT 1 OFFSET :size - 1

@@ -17,12 +17,10 @@ from vidgen_async.journal.sqlite.file_lock import LockedConnection
 APPLICATION = int.from_bytes(b"vgjr")
 
 _SQL = read_statements(Path(__file__).with_name("schema.sql"), COSTS)
+_NAMES = "first results confirmation balances local_images lists marks budgets adoptions"
 
 #: The statements that upgrade each version to the next. All of them are executed for a new file.
-MIGRATIONS = tuple(
-    split_script(_SQL[name])
-    for name in ("first", "results", "confirmation", "balances", "local_images", "lists", "marks", "budgets")
-)
+MIGRATIONS = tuple(split_script(_SQL[name]) for name in _NAMES.split())
 VERSION = len(MIGRATIONS)
 
 

@@ -205,7 +205,7 @@ CREATE TABLE spending (
     PRIMARY KEY (service, account, seconds, start)
 ) STRICT, WITHOUT ROWID;
 
-{costs};
+CREATE VIEW costs AS {costs};
 
 CREATE TRIGGER spending_of_attempts AFTER UPDATE OF spent, estimated, unknown ON attempts
 WHEN NEW.spent <> OLD.spent OR NEW.estimated <> OLD.estimated OR NEW.unknown <> OLD.unknown
@@ -237,3 +237,25 @@ BEGIN
 END;
 
 {set_costs};
+
+-- An adoption changes what the other attempts of its order count for.
+-- name: adoptions
+DROP VIEW costs;
+
+CREATE VIEW costs AS {costs};
+
+DROP TRIGGER costs_after_attempts;
+
+DROP TRIGGER costs_after_evidence;
+
+CREATE TRIGGER costs_after_attempts AFTER INSERT ON attempts
+BEGIN
+    {set_costs} WHERE {is_of_new_row};
+END;
+
+CREATE TRIGGER costs_after_evidence AFTER INSERT ON evidence
+BEGIN
+    {set_costs} WHERE {is_of_new_row};
+END;
+
+{set_costs} WHERE {has_adoption};
