@@ -3,6 +3,8 @@
 import csv
 import json
 import shlex
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -49,6 +51,47 @@ def test_all_commands_that_send_orders_share_a_budget(here, service, uncertain):
         code, _, err = here(*shlex.split(command), "--max-points", "80", "--price", "points")
         assert code == 0, (order, err)
     assert len(service.creates) == 4
+
+
+@pytest.mark.parametrize("is_adopted", [False, True])
+@pytest.mark.parametrize(
+    "way",
+    [
+        "wait TASK",
+        "wait o-1 -o boat.mp4",
+        "wait TASK o-2 -o out/",
+        "download o-1 -o boat.mp4",
+        "generate --resume o-1 -o boat.mp4",
+    ],
+)
+def test_each_command_that_learns_what_a_task_has_cost_records_it_once(here, service, works, way, is_adopted):
+    if is_adopted:
+        service.add_fault("videos.create", Fault.close_after_body())
+    here(*BOAT, "o-1")
+    (create,) = service.creates
+    if is_adopted:
+        works("orders", "adopt", "o-1", create.task_id)
+    assert here(*BOAT, "o-2", "--journal", "sqlite:///other.db")[0] == 0
+    assert here(*BOAT, "o-3", *TWO)[0] == 3  # the cost of the first is unknown
+    works(*way.replace("TASK", create.task_id).replace("o-2", service.creates[1].task_id).split())
+    (row,) = json.loads(works("spend", "--by", "state", "--json")[0])["rows"]
+    assert (row["key"], row["videos"], row["spent"], row["estimated"], row["unknown"]) == ("completed", 1, 20, 0, 0)
+    assert here(*BOAT, "o-3", *TWO)[0] == 0
+
+
+def test_a_failed_task_that_was_waited_for_is_recorded(here, service, works):
+    works("create", "x [fail: too dark]", *BOAT[2:], "o-1")
+    assert here("wait", "o-1")[0] == 1
+    assert json.loads(works("spend", "--by", "state", "--json")[0])["rows"][0]["key"] == "failed"
+    assert "too dark" in works("orders", "show", "o-1")[0]
+
+
+def test_an_end_that_cannot_be_recorded_is_a_warning(here, works, data_home):
+    works(*BOAT, "o-1")
+    with closing(sqlite3.connect(data_home / "vidgen" / "orders.db")) as db:
+        db.execute("CREATE TRIGGER refuse BEFORE INSERT ON results BEGIN SELECT RAISE(ABORT, 'no'); END")
+    code, _, err = here("wait", "o-1")
+    assert (code, "has cost was not recorded: " in err) == (0, True)
 
 
 def test_options_take_precedence_over_the_budget_of_the_environment(here, service, monkeypatch, fails):

@@ -222,8 +222,8 @@ async def test_listing_takes_as_many_statements_for_many_orders_as_for_one(journ
     assert len(many) == len(few)
 
 
-#: A table of one row; the part of a statement; and one that reads all attempts of an account, once for each client.
-SCANS = {"read_namespace", "set_costs", "verify_costs"}
+#: A table of one row; parts of statements; and one that reads all attempts of an account, once for each client.
+SCANS = {"read_namespace", "set_costs", "verify_costs", "costs", "adopted", "open"}
 
 
 @pytest.mark.parametrize(

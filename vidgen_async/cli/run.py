@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack, ExitStack, aclosing, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -25,13 +26,14 @@ from vidgen_async.errors import (
     AuthenticationError,
     ConnectError,
     DownloadError,
+    JournalError,
     OrderStateError,
     ServiceError,
     TransportError,
     VidgenError,
 )
 from vidgen_async.journal import MemoryJournal, OrderState
-from vidgen_async.types import CatalogModel, TaskLike
+from vidgen_async.types import CatalogModel, OrderRef, TaskLike, TaskResult
 
 if TYPE_CHECKING:
     from vidgen_async.types import OnUpdate
@@ -52,6 +54,8 @@ class Run:
     started_at: float = field(factory=time.monotonic)
     client: Client = field(init=False)
     journal: OwnJournal = field(init=False)
+    lookup: OwnJournal = field(factory=MemoryJournal)
+    """The journal in which the orders of tasks are looked up, by commands whose client has none."""
 
     @classmethod
     def of(cls, settings: Settings) -> "Run":
@@ -238,7 +242,21 @@ class Run:
             async for seen in changes:
                 self.state.status = seen.status
                 self.screen.show_state(seen.status or "no state")
+        await self.record_end(seen)
         return Outcome.of(seen).unwrap()
+
+    async def record_end(self, task: VideoTask | None) -> None:
+        """Record how the task ended, and what it has cost, if the journal has its order."""
+        if task is None or not task.is_terminal or task.status is None:
+            return
+        service, now = str(self.client.base_url.origin()), datetime.now(UTC)
+        try:
+            if await self.lookup.owner(OrderRef(service=service, account="", order_id=""), task.id) is not None:
+                points, reason = task.points, task.failure_reason
+                result = TaskResult(task_id=task.id, status=task.status, at=now, points=points, failure_reason=reason)
+                await self.lookup.record(service, [result])
+        except JournalError as error:
+            self.screen.warn(f"what the task {task.id} has cost was not recorded: {error.summary}")
 
     async def save(self, task: VideoTask, target: Target, *, accept_unverified: bool = False) -> None:
         """Download the video of a completed task; TaskFailedError for one that failed."""

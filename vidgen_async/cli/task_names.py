@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 async def find_tasks(run: "Run", names: Sequence[str]) -> dict[str, str | None]:
     """Return the ids of tasks with those of their orders; an error for an order without one, or a name of both."""
     stage, run.state.stage = run.state.stage, Stage.JOURNAL
-    orders = await _find_orders(run, names)
+    orders = await _find_orders(run, names) if names else {}
     tasks: dict[str, str | None] = {}
     for name in names:
         order = orders.get(name)
@@ -54,6 +54,8 @@ async def _find_orders(run: "Run", names: Sequence[str]) -> dict[str, Order]:
             found = [await journal.get(ref, now) for ref in refs if ref.order_id.isprintable()]
         finally:
             await journal.aclose()
+        run.lookup = journal
+        run.exits.push_async_callback(journal.aclose)  # an end that is recorded opens it again
     except (ConfigurationError, JournalError) as error:
         if settings.journal:
             raise

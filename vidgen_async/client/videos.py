@@ -280,8 +280,9 @@ class Videos:
         The end of a task counts as known when the loop asks for the next outcome, and is recorded soon after: a process
         that dies while it handles an outcome gets that one again, and those handled in the last moments. Ends that
         other waits returned (``wait``, ``watch``, ``as_completed``, a ``generate`` that succeeded) count as known too,
-        also those of other processes; in an ``orders.handling`` block only when the block succeeded. Of several
-        concurrent loops on one journal each yields every outcome, except those that another one handled before.
+        also those of other processes, and of ``vidgen wait`` and ``download``; in an ``orders.handling`` block only
+        when the block succeeded. Of several concurrent loops on one journal each yields every outcome, except those
+        that another one handled before.
 
         Args:
             timeout: The maximum time in seconds; None for no limit.

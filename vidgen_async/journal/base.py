@@ -232,8 +232,7 @@ class SpendingJournal(Journal, Protocol):
 
     An attempt counts from ``sent_at`` on, unless it is *not sent* or *rejected*: for the points of its task where the
     service has stated them, else for ``reserved``, else as unknown. One in the future counts. A task is counted once:
-    one that was adopted, and that no send of its order has as its receipt, is that of the latest attempt of the order
-    that was *sending* or *uncertain*, which does not count any more; a second such task is that of the one before it.
+    for each adopted one that no send has as its receipt, the latest *sending* or *uncertain* attempt does not count.
     """
 
     async def spending(

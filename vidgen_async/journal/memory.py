@@ -277,7 +277,11 @@ class MemoryJournal:
             task = order.ref.service, order.ref.account, str(evidence.task_id)
             if self._first_receipts.setdefault(task, name) != name:
                 return None
-        if _is_adopted(order, attempt):
+        # An adopted task that no send has as its receipt is that of the latest attempt without outcome.
+        later = [each for each in order.attempts if each.n > attempt.n]
+        sent = {each.evidence.task_id for each in order.attempts if each.evidence and each.kind != "adopt"}
+        adopted = {each.evidence.task_id for each in later if each.evidence and each.kind == "adopt"} - sent
+        if attempt.outcome in _OPEN and len(adopted) > sum(each.outcome in _OPEN for each in later):
             return None
         return attempt.compute_cost(order.results)
 
@@ -333,15 +337,6 @@ class MemoryJournal:
                 self._count(ref, n, counted_at)
             holds.append(make_hold(counted_at, pacing, now, is_open=attempt.evidence is None))
         return compute_turn(holds, pacing, now).with_pause(retry_at, now)
-
-
-def _is_adopted(order: Order, attempt: Attempt) -> bool:
-    """Whether an attempt without outcome is that of an adopted task: the latest ones are, one for each such task that
-    no send of the order has as its receipt."""
-    later = [each for each in order.attempts if each.n > attempt.n]
-    sent = {each.evidence.task_id for each in order.attempts if each.evidence and each.kind != "adopt"}
-    adopted = {each.evidence.task_id for each in later if each.evidence and each.kind == "adopt"} - sent
-    return attempt.outcome in _OPEN and len(adopted) > sum(each.outcome in _OPEN for each in later)
 
 
 def _make_spend(order: Order, attempt: Attempt, cost: Spending) -> Spend:

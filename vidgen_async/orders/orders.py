@@ -301,8 +301,7 @@ class Orders:
 
         Args:
             by: ``day`` (of the send, in the time zone ``tz``), ``model`` or ``state``: ``completed`` or ``failed``
-                where the end of the task was seen, else the state of the order; of an order with a task, that of the
-                create: another one may be ``uncertain``.
+                where the end was seen, else the state of the order; with a task, of each create (``uncertain``).
             since: Only creates that were sent then or later; with a time zone.
             tz: The time zone of days.
 

@@ -482,8 +482,7 @@ class Spend:
 
     model: str
     state: str
-    """``completed`` or ``failed`` where the task has ended, else the state of the order, or of the attempt if the order
-    has a task."""
+    """``completed`` or ``failed`` where the task has ended, else that of the order; with a task, of the attempt."""
     start: datetime
     attempts: int
     """Number of attempts that count: not those of which it is certain that they cost nothing."""

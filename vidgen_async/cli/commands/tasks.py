@@ -115,6 +115,7 @@ async def _wait_for_all(run: "Run", names: Sequence[str], output: str | None, *,
     await run.check_reachable(task_ids[0])
     async with aclosing(client.videos.as_completed(task_ids, timeout=run.settings.timeout)) as outcomes:
         async for outcome in outcomes:
+            await run.record_end(outcome.task)
             code = await _finish(run, outcome, targets.get(outcome.task_id))
             run.state.stage = Stage.WATCH
             codes += [] if code is Exit.OK else [code]
@@ -219,4 +220,5 @@ async def download(run: "Run", task_id: str, output: str, force: bool, accept_un
     run.state.stage = Stage.QUERY
     task = await client.videos.get(found)
     run.state.status = task.status
+    await run.record_end(task)
     await run.save(task, target, accept_unverified=accept_unverified)
