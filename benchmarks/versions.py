@@ -8,7 +8,7 @@ import json
 import resource
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count, product
 from pathlib import Path
@@ -45,14 +45,19 @@ def run(scale: Scale) -> list[Figure]:
         running_server(*DURABLE) as server,
     ):
         names, note = count(), machine(Path(directory))
-        places = {MEMORY: lambda: "", SQLITE: lambda: f"{directory}/{next(names)}.db", POSTGRES: lambda: server.dsn}
+        places: dict[str, Callable[[], str]] = {
+            MEMORY: lambda: "",
+            SQLITE: lambda: f"{directory}/{next(names)}.db",
+            POSTGRES: lambda: server.dsn,
+        }
         concurrencies = dict.fromkeys(min(most, 5 * scale.gets) for most in CONCURRENCIES)
         for kind, concurrency in product(places, concurrencies):
             creates = max(concurrency, min(scale.gets, max(50, 10 * concurrency)))
 
             def take(name: str, kind: str = kind, size: Sequence[int] = (creates, concurrency)) -> Mapping[str, float]:
                 root = _ROOT if name == AFTER else scale.before
-                return child("benchmarks.versions", root, url, kind, places[kind](), f"block_{next(names)}", *size)
+                arguments = root, url, kind, places[kind](), f"block_{next(names)}", *size
+                return dict(child("benchmarks.versions", *arguments))
 
             blocks = interleaved((AFTER, BEFORE), scale.rounds, take)
             found += figures(kind, concurrency, blocks, note)
@@ -91,4 +96,6 @@ async def _measure(url: str, kind: str, place: str, schema: str, creates: int, c
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(_measure(*sys.argv[2:6], *map(int, sys.argv[6:])))))
+    address, kind, place, schema, *size = sys.argv[2:]
+    creates, concurrency = map(int, size)
+    print(json.dumps(asyncio.run(_measure(address, kind, place, schema, creates, concurrency))))
