@@ -42,7 +42,8 @@ NOON = f"UTC{datetime.now(UTC).hour - 12:+d}"
 GENERATE = r"""vidgen generate "A paper boat sails at dawn" \
     --image examples/boat.png --sandbox -o boat.mp4"""
 WATCH = "vidgen watch --journal sqlite:///orders.db"
-BATCH = "vidgen batch examples/jobs.csv -o videos --sandbox"
+BATCH = r"""vidgen batch examples/jobs.csv -o videos --sandbox \
+    --max-points 100 --price points"""
 PROMPTS = {
     "order-1181": "A paper boat sails at dawn",
     "order-1182": "[fail: the prompt was refused] A boat",
