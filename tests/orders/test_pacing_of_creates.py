@@ -153,7 +153,7 @@ async def test_only_the_first_in_line_reads_the_limit(make_orders, clock):
 
 
 @pytest.mark.parametrize("limit", [3, 100])
-async def test_one_read_of_the_limit_serves_all_creates_in_line_and_none_more_than_there_are_slots(
+async def test_one_read_of_the_limit_serves_many_creates_in_line_and_none_more_than_there_are_slots(
     make_orders, service, clock, limit
 ):
     class Slow(MemoryJournal):
@@ -176,7 +176,7 @@ async def test_one_read_of_the_limit_serves_all_creates_in_line_and_none_more_th
     await clock.sleep(5)
     assert len(connections) == min(limit, 20)
     if limit == 100:
-        assert journal.reads <= 2
+        assert journal.reads == 2  # one read leaves most slots to other processes
         connections.clear()
         assert (await orders.create(REQUEST, order_id="later")).order_id == "later"
         assert connections == [6]  # nothing that an earlier read has found is used

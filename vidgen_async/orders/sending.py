@@ -688,7 +688,7 @@ class Sender:
 
     async def _reserve_slot(self, ref: OrderRef) -> AccountSlots:
         """Wait, in line, until the rolling limit has a slot that no other send of this client is about to use. One read
-        of the limit serves all that are in line."""
+        of the limit serves many that are in line."""
         slots = self._shared.slots.setdefault(ref.account, AccountSlots())
         slots.waiting += 1
         try:
@@ -707,7 +707,8 @@ class Sender:
             slots.released.clear()
             turn = await self._journal.turn(ref.service, ref.account, self._pacing, self._clock.wall())
             if turn.free > slots.reserved:
-                slots.granted = min(turn.free - slots.reserved, slots.waiting)
+                # Only a part of the free slots: the processes that share the limit take turns.
+                slots.granted = min(turn.free - slots.reserved, slots.waiting, max(1, turn.free // 8))
                 return
             if turn.free:
                 with suppress(TimeoutError):  # more slots may be free by then
