@@ -313,7 +313,8 @@ def test_a_directory_that_another_batch_uses_is_exit_code_2(here, service, write
 def test_the_command_of_the_readme_needs_no_key_and_its_sandbox_forgets_the_orders(here, monkeypatch, tmp_path):
     monkeypatch.delenv("VIDGEN_API_KEY")
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    [command] = re.findall(r"^.venv/bin/vidgen (batch .*)$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+    readme = (ROOT / "README.md").read_text("utf-8").replace("\\\n", "")  # lines that are continued
+    [command] = re.findall(r"^.venv/bin/vidgen (batch .*)$", readme, re.MULTILINE)
     assert here(*command.split())[0] == 0
     assert saved(tmp_path) == ["boat-1.mp4", "boat-2.mp4", "boat-3.mp4"]
     assert here(*command.split())[0] == 2
