@@ -273,7 +273,7 @@ async def _read_budget(client: Client, progress: BatchProgress) -> None:
 
 async def _read_needed(run: Run, check: BatchCheck) -> int | None:
     """The points of a budget that allows all rows; None if they are unknown, or there is no budget."""
-    budget, price = await run.client.orders.budget(), run.settings.price or os.environ.get("VIDGEN_PRICE")
+    budget, price = await run.client.orders.budget(), run.settings.price_name
     if budget is None or not price or not check.new_by_model:
         return None
     with suppress(ServiceError, TransportError):

@@ -247,16 +247,15 @@ class Run:
 
     async def record_end(self, task: VideoTask | None) -> None:
         """Record how the task ended, and what it has cost, if the journal has its order."""
-        if task is None or not task.is_terminal or task.status is None:
+        result = None if task is None else TaskResult.of(task.id, task, datetime.now(UTC))
+        if result is None:
             return
-        service, now = str(self.client.base_url.origin()), datetime.now(UTC)
+        service = str(self.client.base_url.origin())
         try:
-            if await self.lookup.owner(OrderRef(service=service, account="", order_id=""), task.id) is not None:
-                points, reason = task.points, task.failure_reason
-                result = TaskResult(task_id=task.id, status=task.status, at=now, points=points, failure_reason=reason)
+            if await self.lookup.owner(OrderRef(service=service, account="", order_id=""), result.task_id) is not None:
                 await self.lookup.record(service, [result])
         except JournalError as error:
-            self.screen.warn(f"what the task {task.id} has cost was not recorded: {error.summary}")
+            self.screen.warn(f"what the task {result.task_id} has cost was not recorded: {error.summary}")
 
     async def save(self, task: VideoTask, target: Target, *, accept_unverified: bool = False) -> None:
         """Download the video of a completed task; TaskFailedError for one that failed."""

@@ -77,7 +77,7 @@ class Settings:
             if self.per is not None or self.price is not None:
                 raise click.UsageError("--per and --price need --max-points.")
             return None
-        price = self.price or os.environ.get("VIDGEN_PRICE")
+        price = self.price_name
         if not price:
             message = (
                 "--max-points needs --price or VIDGEN_PRICE: the name of a model's price (vidgen models shows them)."
@@ -90,6 +90,11 @@ class Settings:
         if problem := budget.find_problem():
             raise click.UsageError(problem.replace("Budget.points", "--max-points").replace("Budget.window", "--per"))
         return budget
+
+    @property
+    def price_name(self) -> str | None:
+        """The name of a model's price, if one is given."""
+        return self.price or os.environ.get("VIDGEN_PRICE")
 
     @property
     def has_budget(self) -> bool:

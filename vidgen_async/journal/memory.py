@@ -277,13 +277,14 @@ class MemoryJournal:
             task = order.ref.service, order.ref.account, str(evidence.task_id)
             if self._first_receipts.setdefault(task, name) != name:
                 return None
-        # An adopted task that no send has as its receipt is that of the latest attempt without outcome.
         later = [each for each in order.attempts if each.n > attempt.n]
+        if not later or attempt.outcome not in _OPEN:
+            return attempt.compute_cost(order.results)
+        # An adopted task that no send has as its receipt is that of the latest attempt without outcome.
         sent = {each.evidence.task_id for each in order.attempts if each.evidence and each.kind != "adopt"}
         adopted = {each.evidence.task_id for each in later if each.evidence and each.kind == "adopt"} - sent
-        if attempt.outcome in _OPEN and len(adopted) > sum(each.outcome in _OPEN for each in later):
-            return None
-        return attempt.compute_cost(order.results)
+        is_adopted = len(adopted) > sum(each.outcome in _OPEN for each in later)
+        return None if is_adopted else attempt.compute_cost(order.results)
 
     def _read_limit(
         self, service: str, account: str, limit: SpendingLimit, reserved: int | None, now: datetime

@@ -108,13 +108,5 @@ class Results:
                 self._put(task_id, end)
 
     def _put(self, task_id: str, task: VideoTask) -> None:
-        if task.is_terminal and task.status is not None:
-            self._settlement.add_result(
-                TaskResult(
-                    task_id=task_id,
-                    status=task.status,
-                    at=self._clock.wall(),
-                    points=task.points,
-                    failure_reason=task.failure_reason,
-                )
-            )
+        if (result := TaskResult.of(task_id, task, self._clock.wall())) is not None:
+            self._settlement.add_result(result)

@@ -19,7 +19,7 @@ from typing import ClassVar, Literal, TypeAlias, cast
 from attrs import evolve, field, frozen
 
 from vidgen_async.types.limits import MOST_POINTS, Pacing, Spending, SpendingLimit
-from vidgen_async.types.resources import Extra, Receipt, TaskStatus
+from vidgen_async.types.resources import Extra, Receipt, TaskStatus, VideoTask
 from vidgen_async.types.serialization import MAY_CONTAIN_SECRETS, SECRET, Serializable
 
 
@@ -277,6 +277,13 @@ class TaskResult(Serializable):
     """When it was observed."""
     points: int | None = None
     failure_reason: str | None = field(default=None, repr=False, metadata=MAY_CONTAIN_SECRETS)
+
+    @classmethod
+    def of(cls, task_id: str, task: VideoTask, at: datetime) -> "TaskResult | None":
+        """Return the end of a task that was observed; None if it has not ended."""
+        if not task.is_terminal or task.status is None:
+            return None
+        return cls(task_id=task_id, status=task.status, at=at, points=task.points, failure_reason=task.failure_reason)
 
 
 @frozen(kw_only=True)

@@ -1,6 +1,5 @@
 """``vidgen batch``: the videos of a manifest."""
 
-import os
 import shlex
 import shutil
 from typing import TYPE_CHECKING, Any
@@ -82,7 +81,7 @@ async def batch(run: "Run", is_check: bool, on_saved: tuple[str, ...], **options
         return
     if on_saved or options["report"]:
         raise click.UsageError("--check saves nothing: leave out --report and --on-saved.")
-    price = run.settings.price or os.environ.get("VIDGEN_PRICE")
+    price = run.settings.price_name
     if run.settings.max_points is None:  # the name of a price is enough
         run.settings = evolve(run.settings, price=None)
     await check_batch(run, price, **options)

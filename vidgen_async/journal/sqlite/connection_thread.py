@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import nullcontext, suppress
 from queue import SimpleQueue
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 from vidgen_async.errors import VidgenError
 from vidgen_async.events import Event
@@ -90,7 +90,7 @@ class ConnectionThread:
             is_usable = failure is error
         else:
             self._is_locked = False
-            is_usable = all(self._explain(error) is error for error in group.errors)
+            is_usable = not any(map(_is_of_file, group.errors))
             group.answer(self._explain)
             # So that this connection does not prevent another one from switching it off.
             is_usable = is_usable and not _is_in_wal_mode(db)
@@ -101,7 +101,7 @@ class ConnectionThread:
 
     def _explain(self, error: BaseException) -> BaseException:
         """Return the JournalError for an error of SQLite, of the system, or of a record; any other as it is."""
-        if isinstance(error, VidgenError) or not isinstance(error, (sqlite3.Error, OSError, *RECORD_ERRORS)):
+        if not _is_of_file(error):
             return error
         failure = self._file.explain(error)
         failure.__cause__ = showable(error)
@@ -119,6 +119,11 @@ class ConnectionThread:
                 self._queue.put(None)  # the thread ends after the current operation
             elif not has_begun(item[0]) and item[0].set_running_or_notify_cancel():
                 item[0].set_exception(error)
+
+
+def _is_of_file(error: BaseException) -> TypeGuard[Exception]:
+    """Whether SQLite, the system or a record is the cause: the file is opened again."""
+    return isinstance(error, (sqlite3.Error, OSError, *RECORD_ERRORS)) and not isinstance(error, VidgenError)
 
 
 def _is_in_wal_mode(db: LockedConnection) -> bool:
