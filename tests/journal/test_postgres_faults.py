@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, aclosing
 
 import pytest
@@ -12,7 +13,7 @@ from tests.journal.conftest import ACCOUNT, NOW, SERVICE, TABLES, accepted, orde
 from tests.postgres import PostgresServer, running_server
 from vidgen_async import Client, JournalError, Receipt
 from vidgen_async.journal import PostgresJournal
-from vidgen_async.journal.postgres import connection_pool, schema
+from vidgen_async.journal.postgres import connection_pool, connections, schema
 from vidgen_async.sandbox import Sandbox
 from vidgen_async.types.orders import Closing, OrderState
 
@@ -339,6 +340,26 @@ async def test_a_refused_connection_is_requested_again_later(server, open_journa
         server.execute("ALTER ROLE worker CONNECTION LIMIT -1")
     await asyncio.gather(journal._read(meet), journal._read(meet))
     assert meetings == [1]
+
+
+async def test_a_read_waits_for_no_other_one_whichever_thread_comes_first(open_journal, monkeypatch):
+    meeting, has_begun, calls = threading.Barrier(2), threading.Event(), []
+
+    def meet(_: object) -> None:
+        has_begun.set()
+        meeting.wait(20)
+
+    class LastFirst(ThreadPoolExecutor):
+        def submit(self, *call):
+            calls.append(call)
+            if len(calls) == 2:
+                super().submit(*calls[1])
+                assert has_begun.wait(20)
+                super().submit(*calls[0])
+
+    monkeypatch.setattr(connections, "ThreadPoolExecutor", LastFirst)
+    journal = open_journal(max_connections=2)
+    await asyncio.gather(journal._read(meet), journal._read(meet))
 
 
 # -- rows that cannot be seen ------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any, TypeVar
 
 import psycopg
@@ -93,17 +93,21 @@ class Connections:
         self, future: Future[Any], waiting: Waiting[PipelinedDatabase], locked: tuple[str, ...] | None
     ) -> None:
         """Carry out groups of operations until that of the future is part of one, if it is not yet."""
-        if has_begun(future):
-            return  # without waiting for the end of that group
-        with nullcontext() if locked is None else waiting.lock:  # reads do not wait for each other
-            while not has_begun(future):
-                group = Group(waiting, has_snapshot=locked is None)
-                try:
-                    self._execute(group, locked)
-                except BaseException as error:  # noqa: BLE001 - any error must reach the waiting callers
-                    group.fail(self._explain(error))
-                else:
-                    group.answer(self._explain)
+        if locked is None:  # reads do not wait for each other
+            if waiting:  # if another thread has taken that of the future, its own may still wait
+                self._carry_out_group(Group(waiting, has_snapshot=True), locked)
+        elif not has_begun(future):  # else without waiting for the end of that group
+            with waiting.lock:
+                while not has_begun(future):
+                    self._carry_out_group(Group(waiting), locked)
+
+    def _carry_out_group(self, group: Group[PipelinedDatabase], locked: tuple[str, ...] | None) -> None:
+        try:
+            self._execute(group, locked)
+        except BaseException as error:  # noqa: BLE001 - any error must reach the waiting callers
+            group.fail(self._explain(error))
+        else:
+            group.answer(self._explain)
 
     def check(self) -> Future[None]:
         """Queue a check whether the server, the database and the version of the tables can be used. Nothing is
