@@ -215,6 +215,12 @@ async def test_an_error_that_the_server_reports_late_is_that_of_its_operation(jo
     assert [type(outcome) for outcome in outcomes] == [JournalError, Order, Order]
 
 
+async def test_an_error_of_the_server_is_that_of_the_whole_group(journal, holding):
+    holding.failures["a"] = lambda db: db.execute("DO $$ BEGIN RAISE query_canceled; END $$", {})
+    outcomes = await holding.gather(journal, "a", "b")
+    assert [type(outcome) for outcome in outcomes] == [JournalError] * 3
+
+
 async def test_a_read_returns_what_was_committed_before_it_was_asked_for(journal, holding, monkeypatch):
     begun, end, read_order = threading.Event(), threading.Event(), queries.read_order
 

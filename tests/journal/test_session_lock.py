@@ -26,6 +26,7 @@ from tests.journal.conftest import (
     MakeJournal,
     accepted,
     evidence,
+    order_of,
     permission,
     ref_of,
     rows,
@@ -406,11 +407,20 @@ async def test_behind_a_connection_pooler_no_lock_is_acquired(other, postgres, s
     assert await is_given_up_at_its_deadline(other)
 
 
+@pytest.mark.parametrize(("has_pooler", "are_prepared"), [(False, True), (True, False)])
+async def test_statements_are_prepared_only_without_a_connection_pooler(postgres, has_pooler, are_prepared):
+    async with pooler(postgres) as pooled, journal_at(pooled if has_pooler else postgres) as journal:
+        for number in range(30):
+            await journal.intend(order_of(f"order-{number}"))
+        query = "SELECT EXISTS (SELECT FROM pg_prepared_statements) AS found"
+        assert (await journal._write(lambda db: db.execute(query, {}).fetchone()))["found"] is are_prepared
+
+
 async def test_a_lock_connection_that_hangs_delays_an_attempt_by_its_time_limit_only(
     other, postgres, sessions, monkeypatch
 ):
     monkeypatch.setattr(session_lock, "_TIME_LIMIT", 0.1)
-    async with pooler(postgres, hangs_at=b"pg_backend_pid") as dsn, journal_at(dsn) as journal:
+    async with pooler(postgres, hangs_at=b"SELECT pg_backend_pid") as dsn, journal_at(dsn) as journal:
         await sending(journal)
     assert sessions() == [None]
     assert await is_given_up_at_its_deadline(other)

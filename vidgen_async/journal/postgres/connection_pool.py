@@ -10,7 +10,7 @@ import psycopg
 from vidgen_async.events import Event
 from vidgen_async.journal.postgres.connection_string import describe_error
 from vidgen_async.journal.postgres.faults import TOO_MANY, find_fault
-from vidgen_async.journal.postgres.pipeline import Connection
+from vidgen_async.journal.postgres.time_limit import Connection
 
 logger = logging.getLogger(__name__)
 

@@ -7,9 +7,10 @@ from urllib.parse import unquote
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.rows import DictRow, dict_row
+from psycopg.rows import dict_row
 
 from vidgen_async.errors import ConfigurationError
+from vidgen_async.journal.postgres.time_limit import Connection
 from vidgen_async.redaction.messages import showable
 
 #: The parameters of the name of a database, and the variables that they have by default.
@@ -27,10 +28,9 @@ _IS_INVALID = ("is invalid", "In a URL, write / @ : and % of a password as %2F %
 _HAS_CONTROL_CHARACTER = ("has a line break or another control character", "Remove it")
 
 
-def connect(dsn: str, *, timeout: float, **options: str | int) -> psycopg.Connection[DictRow]:
-    """Open a connection that begins no transaction by itself, and prepares no statement, because a connection pooler
-    may execute the next transaction in another session. Texts are exchanged in UTF-8, whatever the environment or a
-    setting of the user says. Errors, and their tracebacks, do not contain the password.
+def connect(dsn: str, *, timeout: float, **options: str | int) -> Connection:
+    """Open a connection that begins no transaction by itself, and prepares no statement. Texts are exchanged in UTF-8,
+    whatever the environment or a setting of the user says. Errors, and their tracebacks, do not contain the password.
 
     Args:
         dsn: The connection string.
@@ -44,7 +44,7 @@ def connect(dsn: str, *, timeout: float, **options: str | int) -> psycopg.Connec
     defaults = {"connect_timeout": named or max(2, round(timeout)), "fallback_application_name": "vidgen"}
     try:
         dsn = make_conninfo(dsn, **(defaults | options), client_encoding="UTF8")
-        return psycopg.connect(dsn, autocommit=True, prepare_threshold=None, row_factory=dict_row)
+        return Connection.connect(dsn, autocommit=True, prepare_threshold=None, row_factory=dict_row)
     except psycopg.Error as error:
         del dsn  # some tools log the variables of a traceback; those of psycopg have the password too
         raise error.with_traceback(None) from None

@@ -14,12 +14,12 @@ from vidgen_async.errors import JournalError
 from vidgen_async.journal.postgres.connection_pool import ConnectionPool
 from vidgen_async.journal.postgres.connection_string import cause_of, connect, describe_error
 from vidgen_async.journal.postgres.database_clock import DatabaseClock
-from vidgen_async.journal.postgres.faults import find_fault
-from vidgen_async.journal.postgres.pipeline import Connection, PipelinedDatabase, pipeline_mode
+from vidgen_async.journal.postgres.faults import find_fault, is_of_statement
+from vidgen_async.journal.postgres.pipeline import PipelinedDatabase, pipeline_mode
 from vidgen_async.journal.postgres.schema import VERSION, quoted, upgrade_statements
 from vidgen_async.journal.postgres.session_lock import SessionLock
 from vidgen_async.journal.postgres.table_check import advance_identities
-from vidgen_async.journal.postgres.time_limit import TimeLimitError, limit_time
+from vidgen_async.journal.postgres.time_limit import Connection, TimeLimitError, limit_time
 from vidgen_async.journal.sql.groups import Group, Waiting, has_begun
 from vidgen_async.journal.sql.queries import RECORD_ERRORS, Database
 
@@ -32,6 +32,10 @@ _IDLE_LIMIT = 10
 #: The first version of PostgreSQL that limits the duration of transactions. In an older one, only the keepalives of TCP
 #: end a transaction whose network was lost before a statement was sent completely.
 _FIRST_WITH_TRANSACTION_TIMEOUT = 170000
+
+#: Number of executions after which a statement is prepared, which saves the server half of its work. Behind a
+#: connection pooler none is, because the next transaction may have another session.
+_PREPARED_AFTER = 3
 
 _BEGIN_TO_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 #: After it has waited for a lock, a transaction reads what others have committed meanwhile.
@@ -95,19 +99,23 @@ class Connections:
         """Carry out groups of operations until that of the future is part of one, if it is not yet."""
         if locked is None:  # reads do not wait for each other
             if waiting:  # if another thread has taken that of the future, its own may still wait
-                self._carry_out_group(Group(waiting, has_snapshot=True), locked)
+                self._carry_out_group(waiting.next_group(has_snapshot=True), locked)
         elif not has_begun(future):  # else without waiting for the end of that group
             with waiting.lock:
                 while not has_begun(future):
-                    self._carry_out_group(Group(waiting), locked)
+                    self._carry_out_group(waiting.next_group(), locked)
 
     def _carry_out_group(self, group: Group[PipelinedDatabase], locked: tuple[str, ...] | None) -> None:
         try:
             self._execute(group, locked)
         except BaseException as error:  # noqa: BLE001 - any error must reach the waiting callers
-            group.fail(self._explain(error))
+            parts = group.split() if is_of_statement(error) else []
+            for part in parts:
+                self._carry_out_group(part, locked)
+            if not parts:
+                group.fail(self._explain(error))
         else:
-            group.answer(self._explain)
+            group.answer()
 
     def check(self) -> Future[None]:
         """Queue a check whether the server, the database and the version of the tables can be used. Nothing is
@@ -156,9 +164,7 @@ class Connections:
         """
         connection, was_opened = self._pool.take(is_new=is_new)
         try:
-            self._transact(connection, group, locked, is_old=not was_opened)
-            if any(isinstance(error, psycopg.Error) and find_fault(error).closes for error in group.errors):
-                connection.close()
+            self._transact(connection, group, locked)
         except psycopg.Error as error:
             if not find_fault(error).closes:
                 raise
@@ -172,12 +178,7 @@ class Connections:
                 self._without_check.discard(connection)
 
     def _transact(
-        self,
-        connection: Connection,
-        group: Group[PipelinedDatabase],
-        locked: tuple[str, ...] | None,
-        *,
-        is_old: bool,
+        self, connection: Connection, group: Group[PipelinedDatabase], locked: tuple[str, ...] | None
     ) -> None:
         """Execute one transaction.
 
@@ -195,7 +196,7 @@ class Connections:
                     # (connection.transaction() would wait for those of BEGIN and of COMMIT, and before COMMIT.)
                     connection.execute(_BEGIN_TO_READ if locked is None else _BEGIN_TO_WRITE)
                     self._set_up(connection)
-                    db = PipelinedDatabase(connection, pipeline, shift, self._session_lock.session, is_old)
+                    db = PipelinedDatabase(connection, pipeline, shift, self._session_lock.session)
                     if locked is not None and connection in self._without_check:
                         connection.execute("SAVEPOINT before_check")
                         advance_identities(db)
@@ -263,7 +264,8 @@ class Connections:
         connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # that of connection.transaction()
         try:
             with limit_time(connection, self._time_limit):
-                self._check_server(connection)
+                if self._check_server(connection):
+                    connection.prepare_threshold = _PREPARED_AFTER
                 if not self._is_schema_checked:
                     self._check_schema(connection)
                     self._is_schema_checked = True
@@ -274,8 +276,17 @@ class Connections:
         self._clock.reset()  # after a failover, that of another server
         return connection
 
-    def _check_server(self, connection: Connection) -> None:
-        query = "SELECT pg_is_in_recovery() AS is_standby, current_setting('server_encoding') AS encoding"
+    def _check_server(self, connection: Connection) -> bool:
+        """Return whether the connection is a direct one, without a connection pooler.
+
+        Raises:
+            JournalError: The database cannot be used.
+        """
+        query = """
+            SELECT
+                pg_is_in_recovery() AS is_standby, current_setting('server_encoding') AS encoding,
+                pg_backend_pid() AS pid
+        """
         row = connection.execute(query).fetchone()
         if row and row["is_standby"]:
             problem = "it is a standby, whose data may be old; connect to the primary (target_session_attrs=read-write)"
@@ -286,6 +297,7 @@ class Connections:
                 "DATABASE … ENCODING 'UTF8' TEMPLATE template0"
             )
             raise self._make_error(f"{problem}. Nothing was written")
+        return row is not None and bool(row["pid"] == connection.info.backend_pid)
 
     def _check_schema(self, connection: Connection) -> None:
         """Create or upgrade the tables.

@@ -133,5 +133,13 @@ def find_fault(error: Exception) -> Fault:
     return next((fault for fault in faults if fault.may_be_temporary), faults[0])
 
 
+def is_of_statement(error: BaseException) -> bool:
+    """Return whether other statements may be executed at once: the error is not that of the server, the network or a
+    lock, which would delay them too."""
+    if not isinstance(error, psycopg.Error | OSError) or not find_fault(error).may_be_temporary:
+        return True
+    return isinstance(error, psycopg.Error) and (error.sqlstate or "").startswith(("23", "40"))
+
+
 def _find_by_text(failure: str) -> Fault:
     return next((fault for pattern, fault in _BY_TEXT if pattern.search(failure)), _TEMPORARY)

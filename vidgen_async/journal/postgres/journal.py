@@ -1,6 +1,7 @@
 """A journal in a PostgreSQL database: all hosts that use one account can share it."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -97,7 +98,9 @@ class PostgresJournal(SqlJournal[Connections]):
         return SessionLock(self._dsn, name=self.name)
 
     async def _prepare_begin(self) -> None:
-        await self._submit(Connections.hold_session_lock)
+        lock = cast("SessionLock | None", self._sender_lock)
+        if lock is None or lock.process != os.getpid() or not lock.is_held():
+            await self._submit(Connections.hold_session_lock)
 
     async def _close(self, database: Connections) -> None:
         # Not in a thread of the event loop's default executor, which may be busy, or shut down already.

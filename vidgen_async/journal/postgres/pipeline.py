@@ -2,24 +2,25 @@
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import lru_cache
-from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 from attrs import asdict, evolve, fields, frozen, has
+from psycopg.abc import PQGen
+from psycopg.pq.abc import PGconn
 from psycopg.rows import DictRow
+from psycopg.waiting import Wait
 
-from vidgen_async.journal.postgres.faults import find_fault
 from vidgen_async.journal.postgres.session_lock import ADD_SESSION, FIND_ORPHANED
 from vidgen_async.journal.postgres.table_check import CHECK_RIGHTS
+from vidgen_async.journal.postgres.time_limit import Connection
 from vidgen_async.journal.sql.queries import Rows
 from vidgen_async.types.orders import OrderRef
 
 T = TypeVar("T")
-Connection: TypeAlias = psycopg.Connection[DictRow]
 
 
 @frozen
@@ -30,29 +31,9 @@ class PipelinedDatabase:
     _pipeline: psycopg.Pipeline
     _shift: timedelta
     _session: int
-    _is_old: bool = False
-    """Whether the connection may be replaced, and the transaction repeated."""
 
     def finish(self) -> None:
         self._pipeline.sync()
-
-    def savepoint(self) -> None:
-        self._connection.execute("SAVEPOINT operation")
-
-    def release(self) -> None:
-        self._connection.execute("RELEASE SAVEPOINT operation")
-        self.finish()
-
-    def roll_back(self, error: BaseException) -> bool:
-        if self._is_old and isinstance(error, psycopg.Error) and find_fault(error).closes:
-            return False  # the whole transaction is repeated
-        with suppress(psycopg.Error):
-            self.finish()  # raises the errors of statements that were not executed because of the first one
-        with suppress(psycopg.Error):
-            self._connection.execute("ROLLBACK TO SAVEPOINT operation")
-            self.release()
-            return True
-        return False
 
     def call(self, operation: "Callable[[PipelinedDatabase], T]") -> T:
         """Return the result of an operation in the clock of its caller."""
@@ -144,8 +125,10 @@ def _flush(connection: Connection) -> None:
     """Send everything that was executed. In a pipeline, psycopg waits for the response to a statement with a large
     parameter although it has not sent all of it."""
     if connection.pgconn.flush():
-        with DefaultSelector() as selector:
-            selector.register(connection.fileno(), EVENT_READ | EVENT_WRITE)
-            while connection.pgconn.flush():
-                selector.select()
-                connection.pgconn.consume_input()
+        connection.wait(_flush_all(connection.pgconn))
+
+
+def _flush_all(pgconn: PGconn) -> PQGen[None]:
+    while pgconn.flush():
+        yield Wait.RW
+        pgconn.consume_input()

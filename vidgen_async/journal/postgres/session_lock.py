@@ -15,11 +15,10 @@ import time
 import weakref
 
 import psycopg
-from psycopg.rows import DictRow
 
 from vidgen_async.events import Event
 from vidgen_async.journal.postgres.connection_string import connect, describe_error
-from vidgen_async.journal.postgres.time_limit import limit_time
+from vidgen_async.journal.postgres.time_limit import Connection, limit_time
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +73,7 @@ class SessionLock:
         self._dsn = dsn
         self._name = name
         self._mutex = threading.RLock()
-        self._connection: psycopg.Connection[DictRow] | None = None
+        self._connection: Connection | None = None
         self._release: weakref.finalize[..., SessionLock] | None = None
         self._retry_at = 0.0
         self._last_problem = ""
@@ -99,6 +98,15 @@ class SessionLock:
                 self._retry_at = time.monotonic() + _PAUSE
                 self._report(describe_error(error))
 
+    def is_held(self) -> bool:
+        """Return whether the lock is certainly held. This waits for nothing, and does not ask the server."""
+        if not self._mutex.acquire(blocking=False):
+            return False
+        try:
+            return self._connection is not None and not _has_arrived(self._connection)
+        finally:
+            self._mutex.release()
+
     def close(self) -> None:
         """Release the lock. It can be called several times."""
         with self._mutex:
@@ -106,7 +114,7 @@ class SessionLock:
             if release is not None:
                 release()
 
-    def _connect_and_lock(self) -> psycopg.Connection[DictRow]:
+    def _connect_and_lock(self) -> Connection:
         connection = connect(
             self._dsn,
             timeout=_TIME_LIMIT,
@@ -144,20 +152,28 @@ class _UnusableError(Exception):
     """The lock cannot be held with this connection."""
 
 
-def _close(connection: psycopg.Connection[DictRow], process: int) -> None:
+def _close(connection: Connection, process: int) -> None:
     if process == os.getpid():  # a forked child would release the lock of its parent
         connection.close()
 
 
-def _is_alive(connection: psycopg.Connection[DictRow]) -> bool:
+def _is_alive(connection: Connection) -> bool:
     """Return whether the server has not closed the connection. The server is asked only if data, or the end of the
     connection, has arrived."""
     try:
-        with selectors.DefaultSelector() as selector:
-            selector.register(connection.fileno(), selectors.EVENT_READ)
-            if selector.select(timeout=0):
-                with limit_time(connection, _TIME_LIMIT):
-                    connection.execute("SELECT 1")
+        if _has_arrived(connection):
+            with limit_time(connection, _TIME_LIMIT):
+                connection.execute("SELECT 1")
     except (psycopg.Error, OSError):
         return False
     return True
+
+
+def _has_arrived(connection: Connection) -> bool:
+    """Return whether data, or the end of the connection, has arrived."""
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(connection.fileno(), selectors.EVENT_READ)
+            return bool(selector.select(timeout=0))
+    except (psycopg.Error, OSError):
+        return True

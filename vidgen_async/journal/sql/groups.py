@@ -10,30 +10,19 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from attrs import Factory, frozen
 
-D = TypeVar("D", bound="Savepoints")
+D = TypeVar("D", bound="Transaction")
 
-#: The most operations of one commit. (PostgreSQL is slower with more than 64 savepoints that have written.)
+#: The most operations of one commit.
 MOST_OPERATIONS = 64
 #: Seconds after which no further operation joins: other processes wait for the lock meanwhile.
 LONGEST_GROUP = 0.05
 
 
-class Savepoints(Protocol):
+class Transaction(Protocol):
     """An open connection, in a transaction."""
 
     def finish(self) -> None:
         """Raise the errors of what was executed so far."""
-        ...
-
-    def savepoint(self) -> None: ...
-
-    def release(self) -> None:
-        """Raise the errors of what was executed since the savepoint, or release it."""
-        ...
-
-    def roll_back(self, error: BaseException) -> bool:
-        """Undo what was executed since the savepoint, and release it; return False if the error, or what it has done,
-        requires that the whole transaction is rolled back."""
         ...
 
 
@@ -49,15 +38,21 @@ class Waiting(Generic[D]):
     def add(self, operation: Callable[[D], Any], future: Future[Any]) -> None:
         self._operations.append((operation, future, monotonic()))
 
-    def take(self, added_by: float) -> tuple[Callable[[D], Any], Future[Any]] | None:
-        """Return the next operation, which is carried out from now on whatever its caller does; None if there is no
+    def take(self, added_by: float = inf) -> list[tuple[Callable[[D], Any], Future[Any]]]:
+        """Return the next operation, which is carried out from now on whatever its caller does; none if there is no
         other one, or it was added later."""
         with self._mutex:
             while self._operations and self._operations[0][2] <= added_by:
                 operation, future, _ = self._operations.popleft()
                 if not future.done() and future.set_running_or_notify_cancel():
-                    return operation, future
-        return None
+                    return [(operation, future)]
+        return []
+
+    def next_group(self, *, has_snapshot: bool = False) -> "Group[D]":
+        """Return the group of the next operation. Further ones join it; if all read one snapshot, only those that were
+        added before."""
+        added_by = monotonic() if has_snapshot else inf
+        return Group(self.take(), lambda: self.take(added_by) if self else [])
 
     def __bool__(self) -> bool:
         return bool(self._operations)
@@ -69,59 +64,49 @@ def has_begun(future: Future[Any]) -> bool:
 
 
 class Group(Generic[D]):
-    """What one transaction carries out: the first of the operations that wait, and, within bounds, each that waits when
-    the previous one has ended; if all read one snapshot, only those that were asked for before it. One that fails is
-    undone alone. None is answered before the commit."""
+    """What one transaction carries out. None is answered before the commit. If one fails, the transaction is rolled
+    back, and each is carried out alone.
 
-    def __init__(self, waiting: Waiting[D], *, has_snapshot: bool = False) -> None:
-        self._waiting = waiting
-        self._added_by = monotonic() if has_snapshot else inf
-        first = waiting.take(inf)
-        self._operations = [] if first is None else [first]
-        self._outcomes: list[tuple[Any, BaseException | None]] = []
+    Args:
+        operations: The first one.
+        take: Returns, when the previous one has ended, the next that waits, if there is one.
+    """
 
-    @property
-    def errors(self) -> list[BaseException]:
-        """Those of operations that were undone alone."""
-        return [error for _, error in self._outcomes if error is not None]
+    def __init__(
+        self,
+        operations: list[tuple[Callable[[D], Any], Future[Any]]],
+        take: Callable[[], list[tuple[Callable[[D], Any], Future[Any]]]] = list,
+    ) -> None:
+        self._operations = operations
+        self._take = take
+        self._results: list[Any] = []
+        self._is_executed = False
 
     def execute(self, db: D) -> None:
         """Carry out the operations in a transaction that has begun. If this raises, the transaction must be rolled
-        back; then all have failed, or it is called again."""
-        self._outcomes.clear()
+        back; it may be called again."""
+        self._results.clear()
         ends_at = monotonic() + LONGEST_GROUP
         for operation, _ in self._operations:  # also those that join
-            is_first = len(self._operations) == 1
-            # If the first fails, nothing else needs to be kept.
-            self._outcomes.append((operation(db), None) if is_first else _execute_alone(db, operation))
-            is_last = len(self._outcomes) == len(self._operations)
-            if is_last and self._waiting and len(self._operations) < MOST_OPERATIONS and monotonic() < ends_at:
-                if is_first:
-                    db.finish()
-                joined = self._waiting.take(self._added_by)
-                self._operations += [] if joined is None else [joined]
+            self._results.append(operation(db))
+            is_last = len(self._results) == len(self._operations)
+            if is_last and len(self._operations) < MOST_OPERATIONS and monotonic() < ends_at:
+                self._operations += self._take()
+        if len(self._operations) > 1:
+            db.finish()
+        self._is_executed = True
 
-    def answer(self, explain: Callable[[BaseException], BaseException]) -> None:
+    def split(self) -> "list[Group[D]]":
+        """Return a group for each operation, after one has failed; none if there is only one, or the commit failed."""
+        is_one = len(self._operations) < 2
+        return [] if is_one or self._is_executed else [Group([operation]) for operation in self._operations]
+
+    def answer(self) -> None:
         """Answer all callers: the transaction is committed."""
-        for (_, future), (result, error) in zip(self._operations, self._outcomes, strict=True):
-            if error is None:
-                future.set_result(result)
-            else:
-                future.set_exception(explain(error))
+        for (_, future), result in zip(self._operations, self._results, strict=True):
+            future.set_result(result)
 
     def fail(self, error: BaseException) -> None:
         """Let all operations fail: the transaction was rolled back, or its commit was not confirmed."""
         for _, future in self._operations:
             future.set_exception(error)
-
-
-def _execute_alone(db: D, operation: Callable[[D], Any]) -> tuple[Any, BaseException | None]:
-    db.savepoint()
-    try:
-        result = operation(db)
-        db.release()
-    except BaseException as error:
-        if not db.roll_back(error):
-            raise
-        return None, error
-    return result, None

@@ -67,7 +67,7 @@ class ConnectionThread:
         while (item := self._queue.get()) is not None:
             future, waiting, kind = item
             if not has_begun(future):
-                db = self._carry_out(Group(waiting), kind, db)
+                db = self._carry_out(waiting.next_group(), kind, db)
             del item, future, waiting  # an idle thread must not keep a result in memory
         _close(db)
         if self._end.set_running_or_notify_cancel():
@@ -83,21 +83,23 @@ class ConnectionThread:
             with nullcontext() if kind is None else transaction(db, kind):
                 group.execute(db)
         except BaseException as error:  # noqa: BLE001 - any error must reach the waiting callers
-            failure = self._explain(error)
+            failure, parts = self._explain(error), group.split()
             if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
                 self._fail_waiting(failure)
-            group.fail(failure)
-            is_usable = failure is error
-        else:
-            self._is_locked = False
-            is_usable = not any(map(_is_of_file, group.errors))
-            group.answer(self._explain)
-            # So that this connection does not prevent another one from switching it off.
-            is_usable = is_usable and not _is_in_wal_mode(db)
-        if is_usable:
+            if failure is not error:
+                _close(db)
+                db = None
+            for part in parts:
+                db = self._carry_out(part, kind, db)
+            if not parts:
+                group.fail(failure)
             return db
-        _close(db)
-        return None
+        self._is_locked = False
+        group.answer()
+        if _is_in_wal_mode(db):  # so that this connection does not prevent another one from switching it off
+            _close(db)
+            return None
+        return db
 
     def _explain(self, error: BaseException) -> BaseException:
         """Return the JournalError for an error of SQLite, of the system, or of a record; any other as it is."""

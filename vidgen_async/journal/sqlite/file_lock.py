@@ -8,7 +8,7 @@ the journal.
 import os
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 from typing import TypeVar
@@ -156,19 +156,6 @@ class LockedConnection(sqlite3.Connection):
 
     def finish(self) -> None:
         """Do nothing: a statement raises its errors when it is executed."""
-
-    def savepoint(self) -> None:
-        self.execute("SAVEPOINT operation")
-
-    def release(self) -> None:
-        self.execute("RELEASE operation")
-
-    def roll_back(self, error: BaseException) -> bool:
-        with suppress(sqlite3.Error):  # some errors, such as that of a full disk, end the transaction
-            self.execute("ROLLBACK TO operation")
-            self.release()
-            return True
-        return False
 
     def adjust(self, record: T) -> T:
         """Return the record as it is: all processes of one machine have the same clock."""
