@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import psycopg
 
-from vidgen_async.journal.postgres import connections
+from vidgen_async.journal.postgres import connection_string, time_limit
 from vidgen_async.journal.sql.queries import _SQL
 from vidgen_async.journal.sqlite import file
 from vidgen_async.journal.sqlite.file_lock import FileLock, LockedConnection
@@ -50,14 +50,14 @@ def watch_commits(halt: Halt) -> None:
     """Every connection that is opened from now on comes to the points around its commits."""
     file.LockedConnection = partial(Watched, halt=halt)
     WatchedClientConnection.halt = halt
-    connections.psycopg.connect = WatchedClientConnection.connect
+    connection_string.Connection = WatchedClientConnection
 
 
 def written_by(statement: str) -> set[str]:
     return {what for what, inserting in COMMITS.items() if inserting in statement}
 
 
-class WatchedClientConnection(psycopg.Connection):
+class WatchedClientConnection(time_limit.Connection):
     """A connection to PostgreSQL. The outer pipeline ends when the response to the commit has come."""
 
     halt: Halt
