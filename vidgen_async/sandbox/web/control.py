@@ -61,7 +61,7 @@ class BalanceChange(TypedDict):
     balance: Balance
 
 
-class PlannedFailure(TypedDict, total=False):
+class PlannedFailure(TypedDict):
     reason: Annotated[str, string(r".{1,1000}", "a string of 1 to 1000 characters")]
     refund: bool
 
@@ -71,10 +71,16 @@ def control_pages(sandbox: SandboxState) -> Pages:
     return {
         "/sandbox/state": {"GET": control.show_state},
         "/sandbox/ledger": {"GET": control.show_ledger},
-        "/sandbox/creates": {"GET": control.show_creates},
-        "/sandbox/requests": {"GET": control.show_requests},
+        "/sandbox/creates": {"GET": lambda _: {"creates": [views.create_view(create) for create in sandbox.creates]}},
+        "/sandbox/requests": {
+            "GET": lambda call: views.list_requests(sandbox, structure(_query(call), views.RequestsQuery))
+        },
         "/sandbox/requests/{n}": {"GET": control.show_request},
-        "/sandbox/faults": {"GET": control.show_faults, "POST": control.plan_fault, "DELETE": control.clear_faults},
+        "/sandbox/faults": {
+            "GET": lambda _: {**control.planned(), "ops": list(OPS), "available": available_faults()},
+            "POST": lambda call: Answer.json(201, planned_as_json(plan(sandbox.faults, read_body(call.body)))),
+            "DELETE": control.clear_faults,
+        },
         "/sandbox/faults/{id}": {"DELETE": control.remove_fault},
         "/sandbox/clock": {"POST": control.set_clock},
         "/sandbox/accounts": {"GET": control.show_accounts, "POST": control.add_account},
@@ -92,60 +98,50 @@ class _Control:
 
     sandbox: SandboxState
 
-    def show_state(self, call: Call) -> Answer:
+    def show_state(self, call: Call) -> dict[str, Any]:
         query = structure(_query(call), StateQuery)
         addresses = self.sandbox.addresses_for(call.host)
-        return Answer.json(200, views.state_of(self.sandbox, int(query.get("limit", DEFAULT_LIMIT)), addresses))
+        return views.state_of(self.sandbox, int(query.get("limit", DEFAULT_LIMIT)), addresses)
 
-    def show_ledger(self, call: Call) -> Answer:
+    def show_ledger(self, call: Call) -> dict[str, Any]:
         query = structure(_query(call), LedgerQuery)
         try:
             account = self.sandbox.account(query["account"]) if "account" in query else None
         except LookupError as error:
             raise InvalidInputError(f"account: {error.args[0]}") from None
-        return Answer.json(200, {"ledger": views.ledger_view(self.sandbox, account=account)})
+        return {"ledger": views.ledger_view(self.sandbox, account=account)}
 
-    def show_creates(self, _: Call) -> Answer:
-        return Answer.json(200, {"creates": [views.create_view(create) for create in self.sandbox.creates]})
+    def show_request(self, call: Call) -> dict[str, Any]:
+        for each in self.sandbox.requests:
+            if str(each.n) == call.names["n"]:
+                return views.detail_of(self.sandbox, each)
+        raise _not_found(f"request {show(call.names['n'])}, or none any more")
 
-    def show_requests(self, call: Call) -> Answer:
-        return Answer.json(200, views.list_requests(self.sandbox, structure(_query(call), views.RequestsQuery)))
+    def planned(self) -> dict[str, Any]:
+        return {"planned": [planned_as_json(planned) for planned in self.sandbox.faults.planned]}
 
-    def show_request(self, call: Call) -> Answer:
-        found = next((each for each in self.sandbox.requests if str(each.n) == call.names["n"]), None)
-        if found is None:
-            raise Refusal(404, "NOT_FOUND", f"there is no request {show(call.names['n'])}, or none any more")
-        return Answer.json(200, views.detail_of(self.sandbox, found))
-
-    def show_faults(self, _: Call) -> Answer:
-        return Answer.json(200, {**self._planned(), "ops": list(OPS), "available": available_faults()})
-
-    def plan_fault(self, call: Call) -> Answer:
-        return Answer.json(201, planned_as_json(plan(self.sandbox.faults, read_body(call.body))))
-
-    def clear_faults(self, _: Call) -> Answer:
+    def clear_faults(self, _: Call) -> dict[str, Any]:
         self.sandbox.faults.clear()
-        return Answer.json(200, self._planned())
+        return self.planned()
 
-    def remove_fault(self, call: Call) -> Answer:
+    def remove_fault(self, call: Call) -> dict[str, Any]:
         try:
             self.sandbox.faults.remove(call.names["id"])
         except KeyError:
-            raise _missing("fault", call.names["id"], [fault.id for fault in self.sandbox.faults.planned]) from None
-        return Answer.json(200, self._planned())
+            existing = ", ".join(fault.id for fault in self.sandbox.faults.planned) or "none"
+            raise _not_found(f"fault {show(call.names['id'])}; there are: {existing}") from None
+        return self.planned()
 
-    def set_clock(self, call: Call) -> Answer:
+    def set_clock(self, call: Call) -> dict[str, Any]:
         fields, clock = read_body(call.body), self.sandbox.clock
         change = structure(fields, ClockChange, [] if fields else ["speed or advance: required"])
         clock.speed = change.get("speed", clock.speed)
         clock.advance(change.get("advance", 0))
-        return Answer.json(200, {"now": clock.now(), "speed": clock.speed})
+        return {"now": clock.now(), "speed": clock.speed}
 
-    def show_accounts(self, _: Call) -> Answer:
+    def show_accounts(self, _: Call) -> dict[str, Any]:
         self.sandbox.settle()
-        return Answer.json(
-            200, {"accounts": [views.account_view(account) for account in self.sandbox.accounts.values()]}
-        )
+        return {"accounts": [views.account_view(account) for account in self.sandbox.accounts.values()]}
 
     def add_account(self, call: Call) -> Answer:
         fields = read_body(call.body)
@@ -154,48 +150,43 @@ class _Control:
         account = self.sandbox.add_account(**texts, balance=checked.get("balance", DEFAULT_BALANCE))
         return Answer.json(201, views.account_view(account))
 
-    def set_balance(self, call: Call) -> Answer:
+    def set_balance(self, call: Call) -> dict[str, Any]:
         try:
             account = self.sandbox.account(call.names["name"])
         except LookupError as error:
             raise Refusal(404, "NOT_FOUND", error.args[0]) from None
         self.sandbox.set_balance(account, structure(read_body(call.body), BalanceChange)["balance"])
-        return Answer.json(200, views.account_view(account))
+        return views.account_view(account)
 
-    def change_model(self, call: Call) -> Answer:
-        code = call.names["code"]
-        if code not in self.sandbox.models:
-            raise _missing("model", code, list(self.sandbox.models))
-        entry = changed_entry(read_body(call.body), self.sandbox.models[code])
-        self.sandbox.add_model(entry)
-        return Answer.json(200, entry.as_json())
+    def change_model(self, call: Call) -> dict[str, Any]:
+        code, models = call.names["code"], self.sandbox.models
+        if code not in models:
+            raise _not_found(f"model {show(code)}; there are: {', '.join(models) or 'none'}")
+        models[code] = changed_entry(read_body(call.body), models[code])
+        return models[code].as_json()
 
     def fail_next(self, call: Call) -> Answer:
-        failure = structure(read_body(call.body), PlannedFailure)
-        reason, refund = failure.get("reason", DEFAULT_REASON), failure.get("refund", True)
-        self.sandbox.fail_next_task(reason, refund=refund)
-        return Answer.json(201, {"reason": reason, "refund": refund})
+        failure = structure({"reason": DEFAULT_REASON, "refund": True} | read_body(call.body), PlannedFailure)
+        self.sandbox.fail_next_task(**failure)
+        return Answer.json(201, failure)
 
-    def delete_asset(self, call: Call) -> Answer:
+    def delete_asset(self, call: Call) -> dict[str, Any]:
         asset_id = call.names["id"]
         try:
             self.sandbox.delete_asset(asset_id)
         except KeyError:
-            raise Refusal(404, "NOT_FOUND", f"there is no asset {show(asset_id)}") from None
-        return Answer.json(200, {"deleted": asset_id})
+            raise _not_found(f"asset {show(asset_id)}") from None
+        return {"deleted": asset_id}
 
-    def reset(self, call: Call) -> Answer:
+    def reset(self, call: Call) -> dict[str, Any]:
         structure(read_body(call.body), NoFields)
         self.sandbox.reset()
-        return Answer.json(200, {"counts": views.counts_of(self.sandbox)})
-
-    def _planned(self) -> dict[str, Any]:
-        return {"planned": [planned_as_json(planned) for planned in self.sandbox.faults.planned]}
+        return {"counts": views.counts_of(self.sandbox)}
 
 
 def _query(call: Call) -> dict[str, str]:
     return {name: values[-1] for name, values in parse_qs(call.query, keep_blank_values=True).items()}
 
 
-def _missing(what: str, name: str, existing: list[str]) -> Refusal:
-    return Refusal(404, "NOT_FOUND", f"there is no {what} {show(name)}; there are: {', '.join(existing) or 'none'}")
+def _not_found(what: str) -> Refusal:
+    return Refusal(404, "NOT_FOUND", f"there is no {what}")
