@@ -12,10 +12,9 @@ from attrs import define, field, frozen
 from PIL import Image, UnidentifiedImageError
 from PIL.JpegImagePlugin import JpegImageFile
 
-from vidgen_async.sandbox.ledger import Account
+from vidgen_async.sandbox.accounts import Account
+from vidgen_async.sandbox.http import ASSET_PATH, Refusal, pattern
 from vidgen_async.sandbox.links import LinkSigner, PublicAddresses
-from vidgen_async.sandbox.responses import Refusal
-from vidgen_async.sandbox.routes import ASSET_PATH, pattern
 
 RETENTION = 72 * 3600.0
 #: The formats that Pillow decodes itself; for some others it would start an external program.

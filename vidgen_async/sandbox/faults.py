@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from attrs import define, evolve, field, frozen
 
+from vidgen_async.sandbox.http import JSON_TYPE, Answer
 from vidgen_async.sandbox.input_rules import OBJECT, number, string, whole_number
-from vidgen_async.sandbox.responses import JSON_TYPE, Answer
 
 Op = Literal[
     "models.list",

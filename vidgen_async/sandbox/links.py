@@ -15,8 +15,7 @@ from urllib.parse import parse_qsl, quote
 
 from attrs import define, field, frozen
 
-from vidgen_async.sandbox.responses import Refusal
-from vidgen_async.sandbox.routes import PREFIX
+from vidgen_async.sandbox.http import PREFIX, Refusal
 
 WEEK = 7 * 86400.0
 #: A Host that may become part of a link. Others are ignored: they could change the link, or a header.

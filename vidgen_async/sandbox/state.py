@@ -5,16 +5,24 @@ from typing import Any
 
 from attrs import evolve
 
+from vidgen_async.sandbox.accounts import (
+    DEFAULT_BALANCE,
+    DEFAULT_REASON,
+    Account,
+    Accounts,
+    CreateOptions,
+    Failure,
+    LedgerEntry,
+    SandboxTask,
+)
 from vidgen_async.sandbox.assets import AssetStore
 from vidgen_async.sandbox.catalog import SNAPSHOT, CatalogEntry
 from vidgen_async.sandbox.clock import SandboxClock
 from vidgen_async.sandbox.faults import FaultPlan
-from vidgen_async.sandbox.ledger import DEFAULT_BALANCE, Account, Accounts, LedgerEntry
+from vidgen_async.sandbox.http import LINK_PATH
 from vidgen_async.sandbox.links import Addresses
 from vidgen_async.sandbox.media import RenderCache
 from vidgen_async.sandbox.request_log import ReceivedCreate, ReceivedRequest, RequestLog
-from vidgen_async.sandbox.routes import LINK_PATH
-from vidgen_async.sandbox.tasks import DEFAULT_REASON, CreateOptions, Failure, SandboxTask
 
 
 class SandboxState:

@@ -13,11 +13,10 @@ from typing import Any
 from attrs import evolve, frozen
 from cattrs import BaseValidationError, Converter, transform_error
 
+from vidgen_async.sandbox.accounts import Account, LedgerEntry, SandboxTask
 from vidgen_async.sandbox.assets import Asset
 from vidgen_async.sandbox.catalog import CatalogEntry
-from vidgen_async.sandbox.ledger import Account, LedgerEntry
 from vidgen_async.sandbox.state import SandboxState
-from vidgen_async.sandbox.tasks import SandboxTask
 
 #: Identifies our files among other SQLite files, and their format.
 APPLICATION_ID, FORMAT = 0x56675362, 4

@@ -8,8 +8,10 @@ from urllib.parse import parse_qs
 
 from attrs import frozen
 
+from vidgen_async.sandbox.accounts import DEFAULT_BALANCE, DEFAULT_REASON, KEY_RULE, NAME_RULE
 from vidgen_async.sandbox.catalog import changed_entry
 from vidgen_async.sandbox.faults import OPS
+from vidgen_async.sandbox.http import Answer, Call, Refusal
 from vidgen_async.sandbox.input_rules import (
     STRING,
     InvalidInputError,
@@ -21,11 +23,7 @@ from vidgen_async.sandbox.input_rules import (
     structure,
     whole_number,
 )
-from vidgen_async.sandbox.ledger import DEFAULT_BALANCE, KEY_RULE, NAME_RULE
-from vidgen_async.sandbox.responses import Answer, Refusal
-from vidgen_async.sandbox.routes import Call
 from vidgen_async.sandbox.state import SandboxState
-from vidgen_async.sandbox.tasks import DEFAULT_REASON
 from vidgen_async.sandbox.web import views
 from vidgen_async.sandbox.web.fault_input import available_faults, plan, planned_as_json
 from vidgen_async.sandbox.web.pages import Pages

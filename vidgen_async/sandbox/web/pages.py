@@ -16,9 +16,8 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import urlsplit
 
+from vidgen_async.sandbox.http import Answer, Call, Refusal, media_type_of
 from vidgen_async.sandbox.links import name_in
-from vidgen_async.sandbox.responses import Answer, Refusal, media_type_of
-from vidgen_async.sandbox.routes import Call
 from vidgen_async.sandbox.state import SandboxState
 
 #: A page that returns fields is answered with 200 and these as JSON.

@@ -13,12 +13,12 @@ from urllib.parse import unquote
 
 from attrs import asdict
 
+from vidgen_async.sandbox.accounts import Account
 from vidgen_async.sandbox.faults import OPS
+from vidgen_async.sandbox.http import find_route
 from vidgen_async.sandbox.input_rules import one_of, string
-from vidgen_async.sandbox.ledger import Account
 from vidgen_async.sandbox.links import Addresses
 from vidgen_async.sandbox.request_log import ReceivedCreate, ReceivedRequest
-from vidgen_async.sandbox.routes import find_route
 from vidgen_async.sandbox.state import SandboxState
 from vidgen_async.sandbox.web.fault_input import planned_as_json
 
