@@ -37,17 +37,20 @@ class Account:
 
     name: str
     api_key: str = field(repr=False)
-    balance: int = 0
     ledger: list[LedgerEntry] = field(factory=list, repr=False)
     #: The task ids by Idempotency-Key.
     keys: dict[str, str] = field(factory=dict, repr=False)
     #: The times of the submissions in the last 60 seconds.
     submitted_at: deque[float] = field(factory=deque, repr=False)
 
+    @property
+    def balance(self) -> int:
+        """The credits, which are those of the latest entry."""
+        return self.ledger[-1].balance if self.ledger else 0
+
     def book(self, at: float, kind: LedgerKind, points: int, task_id: str | None = None) -> None:
         """Add ``points`` to the balance, with a ledger entry."""
-        self.balance += points
-        self.ledger.append(LedgerEntry(at, kind, points, task_id, self.balance))
+        self.ledger.append(LedgerEntry(at, kind, points, task_id, self.balance + points))
 
     def reset(self, at: float) -> None:
         """Restore the opening balance, without keys and submissions. The name and the API key stay."""
@@ -55,7 +58,6 @@ class Account:
         self.ledger.clear()
         self.keys.clear()
         self.submitted_at.clear()
-        self.balance = 0
         self.book(at, "opening", opening)
 
 

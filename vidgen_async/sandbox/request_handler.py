@@ -7,7 +7,7 @@ import socket
 import struct
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from http import HTTPStatus
+from http.client import responses
 
 import aiohttp
 from aiohttp import web
@@ -24,6 +24,14 @@ from vidgen_async.sandbox.state import SandboxState
 from vidgen_async.sandbox.state_file import StateError
 from vidgen_async.sandbox.web.pages import HEADERS, Page, Pages, answer_page, check_access
 
+logger = logging.getLogger(__name__)
+
+NO_FAULT = Fault(name="none")
+DROPPED = Fault(name="drop after", made=False, ends="close")
+#: The largest body in bytes, also for the sandbox's pages. The sandbox's own limit: the description sets none.
+BODY_LIMIT = 1 << 20
+#: The limits of operations that differ: an upload is an image in Base64.
+BODY_LIMITS = {"files.create": 64 << 20}
 #: Seconds between two pieces of a slow answer, or two checks of a connection.
 TICK = 0.02
 
@@ -74,13 +82,10 @@ async def send(request: web.BaseRequest, answer: Answer, fault: Fault) -> web.St
 
 
 def _head(answer: Answer) -> bytes:
-    try:
-        reason = HTTPStatus(answer.status).phrase
-    except ValueError:
-        reason = "Unknown"
     framed = Answer(0, b"", {"Content-Length": str(len(answer.body)), "Connection": "close"})
     lines = [f"{name}: {value}\r\n" for name, value in framed.with_headers(answer.headers).headers.items()]
-    return f"HTTP/1.1 {answer.status} {reason}\r\n{''.join(lines)}\r\n".encode("latin-1", "replace")
+    first = f"HTTP/1.1 {answer.status} {responses.get(answer.status, 'Unknown')}\r\n"
+    return f"{first}{''.join(lines)}\r\n".encode("latin-1", "replace")
 
 
 async def _write(request: web.BaseRequest, head: bytes, body: bytes = b"", rate: float | None = None) -> web.Response:
@@ -95,16 +100,6 @@ async def _write(request: web.BaseRequest, head: bytes, body: bytes = b"", rate:
             transport.write(body[at : at + size])
             await asyncio.sleep(size / rate if rate else 0)
     return close_connection(request)
-
-
-logger = logging.getLogger(__name__)
-
-NO_FAULT = Fault(name="none")
-DROPPED = Fault(name="drop after", made=False, ends="close")
-#: The largest body in bytes, also for the sandbox's pages. The sandbox's own limit: the description sets none.
-BODY_LIMIT = 1 << 20
-#: The limits of operations that differ: an upload is an image in Base64.
-BODY_LIMITS = {"files.create": 64 << 20}
 
 
 @define(kw_only=True)
