@@ -98,14 +98,11 @@ class Content:
         if isinstance(first, ContentResponse):
             return first
         if preferred is not None:
-            raise self._refused_link(first) if first.is_refused_link else first.error
+            raise self._error_of(first)
         if first.is_bad_link:
             return await self._renew(start, first)
         is_key_refused = first.has_key and first.status == HTTPStatus.UNAUTHORIZED
-        self._has_failed_link |= is_key_refused
-        if self._has_failed_link:
-            raise first.error
-        link = await self._read_latest_link(start)
+        link = None if is_key_refused or self._has_failed_link else await self._read_latest_link(start)
         if link is None or link.url == first.url:
             self._has_failed_link = True
             raise first.error
@@ -114,7 +111,7 @@ class Content:
             return second
         self._has_failed_link = True
         Event.DOWNLOAD_LINK_FAILED.log(logger, task_id=self.task_id, error=second.error)
-        raise first.error from (self._refused_link(second) if second.is_refused_link else second.error)
+        raise first.error from self._error_of(second)
 
     async def prefer_link(self) -> bool:
         """Use the task's video_url from now on. Return False if that was tried, or is impossible."""
@@ -124,18 +121,15 @@ class Content:
         self._prefers_link = link is not None and link.url != self._last_url
         return self._prefers_link
 
-    async def _renew(self, start: Request, refused: _Failure) -> ContentResponse:
+    async def _renew(self, start: Request, first: _Failure) -> ContentResponse:
         latest = await self._read_latest_link(start)
         second = await self._fetch(start)
-        if isinstance(second, _Failure) and second.is_bad_link:
-            is_new = latest is not None and latest.url not in (refused.url, second.url)
-            second = await self._fetch(latest) if latest is not None and is_new else second
+        if isinstance(second, _Failure) and second.is_bad_link and latest and latest.url not in (first.url, second.url):
+            second = await self._fetch(latest)
         if isinstance(second, ContentResponse):
             return second
         self._has_failed_link = True
-        if not second.is_refused_link:
-            raise second.error
-        raise self._refused_link(second, refused) from second.error
+        raise self._error_of(second, first)
 
     async def make_not_video_error(
         self, result: ContentResponse, problem: str, head: bytes | None = None
@@ -209,15 +203,19 @@ class Content:
             problem = mp4.problem_of_labels(result.response.headers, self._reads.known) or "does not begin like an MP4"
         raise await self.make_not_video_error(result, problem, head)
 
-    def _refused_link(self, last: _Failure, first: _Failure | None = None) -> LinkExpiredError:
-        """Return the error for a refused link; it states who refused it (5.7)."""
+    def _error_of(self, last: _Failure, first: _Failure | None = None) -> Exception:
+        """Return the error of a failure: for a refused link it states who refused it (5.7)."""
+        if not last.is_refused_link:
+            return last.error
         source = refuser(last.url, self._endpoints.origin)
         problem = f"({last.status} from {last.url.host}). Try again later"
         if first is not None:
             problem = f"({first.status} from {first.url.host}), and a new one too {problem}"
         what = "signed link" if source == "signed link" else "link to another host (upstream)"
         message = f"the {what} to the video of task {self.task_id!r} was refused {problem}"
-        return LinkExpiredError(message, task_id=self.task_id, status=last.status, source=source)
+        error = LinkExpiredError(message, task_id=self.task_id, status=last.status, source=source)
+        error.__cause__ = last.error
+        return error
 
     # -- redirects ---------------------------------------------------------------------------------------------------
 

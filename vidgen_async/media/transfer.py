@@ -105,19 +105,16 @@ class Transfer:
             elif error is not None:
                 self._overlap = max(self._overlap // 4, _MIN_OVERLAP)
             failures += 1
-            delay = self._compute_delay(error, failures)
+            delay: float | None
+            if error is None:
+                delay = backoff(failures, self._rng())
+            else:
+                self.problem = str(error)
+                delay = retry_delay(error, failures, self._rng())
             if delay is None or self._clock.now() + delay > self._last_progress_at + self._retry_for:
                 self._give_up(error, "" if delay is None else f", for {self._retry_for:g} s without a new byte")
             Event.DOWNLOAD_RETRIED.log(logger, task_id=self._content.task_id, seconds=delay, error=self.problem)
             await self._clock.sleep(delay)
-
-    def _compute_delay(self, error: TransportError | ServiceError | None, failures: int) -> float | None:
-        """Return the seconds before the next attempt; None if the failure is permanent."""
-        jitter = self._rng()
-        if error is None:
-            return backoff(failures, jitter)
-        self.problem = str(error)
-        return retry_delay(error, failures, jitter)
 
     async def _receive(self) -> bool:
         """Request and write the missing bytes. Return whether the video is complete."""
@@ -158,15 +155,12 @@ class Transfer:
         span, etag = mp4.content_range(headers), mp4.strong_etag(headers)
         if span is None or span.start != start:
             return None
-        if self._file.length:
-            is_other_file = ("ETag" in headers and etag != self._etag) or (
-                self._total is not None and span.total not in (None, self._total)
-            )
-            if is_other_file:
-                return None
-        else:
+        total = self._total if span.total is None else span.total
+        if not self._file.length:
             self._etag = etag
-        self._total = span.total if span.total is not None else self._total
+        elif ("ETag" in headers and etag != self._etag) or self._total not in (None, total):
+            return None
+        self._total = total
         return span
 
     async def _write_body(self, result: ContentResponse, tail: bytes) -> bool:
