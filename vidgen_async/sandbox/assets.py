@@ -39,15 +39,8 @@ class Asset:
         return ASSET_PATH.format(asset=self.id, name=self.name)
 
 
-@frozen
-class DecodedImage:
-    content: bytes = field(repr=False)
-    mime: str
-    suffix: str
-
-
-def decode_image(text: str) -> DecodedImage:
-    """Return the image in a data URI or in Base64; its format is that of its content. A large one is refused."""
+def decode_image(text: str) -> tuple[bytes, str]:
+    """Return the image in a data URI or in Base64, and the format of its content. A large one is refused."""
     text = text.strip()
     head, comma, payload = text.partition(",") if text[:5].lower() == "data:" else (";base64", ",", text)
     if not comma:
@@ -74,8 +67,7 @@ def decode_image(text: str) -> DecodedImage:
         raise _invalid(f"{why}; the service may accept other formats") from error
     except Exception as error:  # Pillow's decoders raise errors of many types
         raise _invalid(f"the image cannot be decoded: {type(error).__name__}") from error
-    # Not the media type of the image: of an animated PNG it is another one.
-    return DecodedImage(content, Image.MIME[kind], kind.lower())
+    return content, kind
 
 
 def _invalid(why: str) -> Refusal:
@@ -98,12 +90,12 @@ class AssetStore:
     retention: float = RETENTION
     by_id: dict[str, Asset] = field(factory=dict)
 
-    def add(self, account: Account, image: DecodedImage, now: float) -> Asset:
+    def make(self, account: Account, text: str, now: float) -> Asset:
+        content, kind = decode_image(text)
         name = secrets.token_hex(12)
-        file_name, expires_at = f"{name[:8]}.{image.suffix}", now + self.retention
-        asset = Asset(f"asset_{name}", account, image.content, image.mime, file_name, expires_at)
-        self.by_id[asset.id] = asset
-        return asset
+        file_name, expires_at = f"{name[:8]}.{kind.lower()}", now + self.retention
+        # Not the media type of the image: of an animated PNG it is another one.
+        return Asset(f"asset_{name}", account, content, Image.MIME[kind], file_name, expires_at)
 
     def __iter__(self) -> Iterator[Asset]:
         return iter(tuple(self.by_id.values()))

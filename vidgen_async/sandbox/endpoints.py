@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from attrs import evolve, frozen
 
 from vidgen_async.sandbox.accounts import Account, SandboxTask
-from vidgen_async.sandbox.assets import Asset, DecodedImage, decode_image
+from vidgen_async.sandbox.assets import Asset
 from vidgen_async.sandbox.catalog import CatalogEntry
 from vidgen_async.sandbox.create_validation import count, problem_of_url, read_fields, read_request, resolve_aliases
 from vidgen_async.sandbox.http import (
@@ -80,11 +80,11 @@ class Operation:
         account, assets = self.account, self.sandbox.assets
         if media_type_of(self.call.headers) != "application/json":
             raise InvalidInputError(NOT_JSON)
-        upload = await self.sandbox.render_cache.run(self._read_upload, account)
-        asset = upload if isinstance(upload, Asset) else assets.add(account, upload, self.now)
+        asset = await self.sandbox.render_cache.run(self._read_upload, account)
+        assets.by_id[asset.id] = asset
         return Answer.json(200, assets.as_json(asset))
 
-    def _read_upload(self, account: Account) -> Asset | DecodedImage:
+    def _read_upload(self, account: Account) -> Asset:
         """Runs in a thread, because an upload may be large. The URL of an own asset returns that asset (4.3)."""
         body = read_body(self.call.body)
         known = {name: body[name] for name in UploadFields.__annotations__ if name in body}
@@ -94,7 +94,7 @@ class Operation:
             if pattern(ASSET_PATH).fullmatch(text.partition("?")[0]):
                 return self.sandbox.assets.by_url(account, text, self.now)
             if not re.match(r"https?://", text, re.IGNORECASE):
-                return decode_image(text)
+                return self.sandbox.assets.make(account, text, self.now)
             url = text
         if url is None or not self.sandbox.assets.is_own_url(url, self.call.host):
             message = "only the full URL of an asset of this account can be reused; external URLs belong in image_urls"

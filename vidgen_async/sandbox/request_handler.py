@@ -122,7 +122,7 @@ class RequestDispatcher:
         started = time.monotonic()
         route, at = find_route(origin.name, request.method, path), self.sandbox.clock.now()
         received = ReceivedRequest(origin.name, route.op, request.method, request.raw_path, at, request.headers)
-        self.sandbox.log.add(received)
+        self.sandbox.add_request(received)
         fault = self._take_fault(request, received)
         self.on_request(received)
         try:

@@ -22,7 +22,7 @@ from vidgen_async.sandbox.faults import FaultPlan
 from vidgen_async.sandbox.http import LINK_PATH
 from vidgen_async.sandbox.links import Addresses
 from vidgen_async.sandbox.media import RenderCache
-from vidgen_async.sandbox.request_log import ReceivedCreate, ReceivedRequest, RequestLog
+from vidgen_async.sandbox.request_log import LOGGED_REQUESTS, ReceivedCreate, ReceivedRequest
 
 
 class SandboxState:
@@ -42,7 +42,10 @@ class SandboxState:
         #: How the next tasks end, in order.
         self.next_failures: list[Failure] = []
         self.render_cache = RenderCache()
-        self.log = RequestLog()
+        #: Every POST /videos whose head arrived, in order, whatever its outcome.
+        self.creates: list[ReceivedCreate] = []
+        #: The requests at both origins, in order; only the latest if there are more than 20,000.
+        self.requests: list[ReceivedRequest] = []
 
     @property
     def base_url(self) -> str:
@@ -71,16 +74,6 @@ class SandboxState:
     @property
     def _account(self) -> Account:
         return next(iter(self.accounts.values()))
-
-    @property
-    def creates(self) -> list[ReceivedCreate]:
-        """Every POST /videos whose head arrived, in order, whatever its outcome."""
-        return self.log.creates
-
-    @property
-    def requests(self) -> list[ReceivedRequest]:
-        """The requests at both origins, in order; only the latest if there are more than 20,000."""
-        return self.log.requests
 
     @property
     def rendered(self) -> int:
@@ -137,6 +130,16 @@ class SandboxState:
         if task.failure and task.failure.refund and not is_refunded:
             heapq.heappush(self.refunds, (task.ends_at, task.id, task))
 
+    def add_request(self, request: ReceivedRequest) -> None:
+        if len(self.requests) >= 2 * LOGGED_REQUESTS:
+            del self.requests[:LOGGED_REQUESTS]
+        request.n = self.requests[-1].n + 1 if self.requests else 1
+        self.requests.append(request)
+        if request.op == "videos.create":
+            key = request.headers.get("Idempotency-Key")
+            request.create = ReceivedCreate(len(self.creates) + 1, key, request.headers, request.at)
+            self.creates.append(request.create)
+
     def add_model(self, entry: CatalogEntry) -> None:
         """Add an entry to the catalog, or replace the entry with its code."""
         self.models[entry.code] = entry
@@ -156,8 +159,9 @@ class SandboxState:
     def reset(self) -> None:
         """Remove all tasks, uploads, faults, planned failures and received requests, and reduce every ledger to its
         opening entry. The accounts with their keys, the catalog and the clock stay."""
-        for each in (self.tasks, self.assets.by_id, self.refunds, self.next_failures, self.faults, self.log):
+        for each in (self.tasks, self.assets.by_id, self.refunds, self.next_failures, self.faults, self.creates):
             each.clear()
+        self.requests.clear()
         for account in self.accounts.values():
             account.reset(self.clock.now())
 
