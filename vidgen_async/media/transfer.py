@@ -196,16 +196,11 @@ class Transfer:
     async def _flush(self, *, is_last: bool = True) -> None:
         """Write the buffer. If it is not the last one, it is written while the next bytes are received."""
         full, self._buffer, self._buffered = self._buffer, [], 0
-        await self._end_write()
-        if any(full):
-            self._write = asyncio.create_task(self._store(full), name="write of a download")
-        if is_last:
-            await self._end_write()
-
-    async def _end_write(self) -> None:
-        if (write := self._write) is not None:
-            self._write = None
-            await write
+        if self._write is not None:
+            await self._write
+        self._write = asyncio.create_task(self._store(full), name="write of a download") if any(full) else None
+        if is_last and self._write is not None:
+            await self._write
 
     async def _store(self, chunks: list[bytes]) -> None:
         await self._file.write(chunks)

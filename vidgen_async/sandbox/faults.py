@@ -25,8 +25,6 @@ Op = Literal[
 
 OPS: tuple[str, ...] = get_args(Op)
 
-Change = Callable[[Answer], Answer]
-
 # The types of the arguments of faults. Their rules hold for faults that are planned by name, over HTTP and on the
 # command line: a status below 200 is not the end of an answer, and a header is one line.
 HeaderName = Annotated[str, string(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", "a header's name")]
@@ -37,10 +35,6 @@ Seconds = Annotated[float, number(0, 1e9)]
 Share = Annotated[float, number(0, 1 << 32)]
 Rate = Annotated[float, number(0.1, 1e9)]
 Size = Annotated[int, whole_number(0, 1 << 32)]
-
-
-def _unchanged(answer: Answer) -> Answer:
-    return answer
 
 
 @frozen(kw_only=True)
@@ -63,7 +57,7 @@ class Fault:
     ends: Literal["close", "reset"] | None = None
     #: Bytes to send instead of an HTTP answer; the connection is closed after them.
     raw: bytes | None = None
-    changes: Change = _unchanged
+    changes: Callable[[Answer], Answer] = lambda answer: answer
     #: How much of the body to send before closing the connection: bytes (int) or a share (float).
     cuts: float | None = None
     #: Bytes of the body per second of real time.

@@ -41,7 +41,7 @@ def name_in(host: str | None) -> str | None:
     return found["name"].strip("[]").lower() if found and int((found["port"] or ":0")[1:]) < 65536 else None
 
 
-def _check_origin(name: str, url: str | None) -> str | None:
+def check_origin(name: str, url: str | None) -> str | None:
     if url is None:
         return None
     found = _ORIGIN.fullmatch(url)
@@ -55,14 +55,10 @@ def _check_origin(name: str, url: str | None) -> str | None:
 class PublicAddresses:
     """The configured addresses, or None for those of each request."""
 
-    public_url: str | None = None
-    public_links_url: str | None = None
+    public_url: str | None
+    public_links_url: str | None
     #: Where the sandbox listens.
     listening: Addresses = Addresses("", "")
-
-    def __attrs_post_init__(self) -> None:
-        self.public_url = _check_origin("public_url", self.public_url)
-        self.public_links_url = _check_origin("public_links_url", self.public_links_url)
 
     def for_host(self, host: str | None) -> Addresses:
         """Return the addresses for a client that sent this Host; by default the links have its name and our port."""

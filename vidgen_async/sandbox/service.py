@@ -4,13 +4,12 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from vidgen_async.sandbox.accounts import DEFAULT_BALANCE, CreateOptions, Outcome, outcome_by_prompt
 from vidgen_async.sandbox.assets import RETENTION, AssetStore
 from vidgen_async.sandbox.clock import SandboxClock
-from vidgen_async.sandbox.links import WEEK, Addresses, LinkSigner, PublicAddresses
+from vidgen_async.sandbox.links import WEEK, Addresses, LinkSigner, PublicAddresses, check_origin
 from vidgen_async.sandbox.listener import Origin
 from vidgen_async.sandbox.request_handler import RequestDispatcher
 from vidgen_async.sandbox.request_log import OnRequest
@@ -90,9 +89,12 @@ class Sandbox(SandboxState):
         state: str | os.PathLike[str] | None = None,
         on_request: OnRequest | None = None,
     ) -> None:
+        addresses = PublicAddresses(
+            check_origin("public_url", public_url), check_origin("public_links_url", public_links_url)
+        )
         super().__init__(
             clock or SandboxClock(speed),
-            AssetStore(PublicAddresses(public_url, public_links_url), LinkSigner(link_lifetime), retention),
+            AssetStore(addresses, LinkSigner(link_lifetime), retention),
             CreateOptions(queued_for, running_for, submission_limit, allow_unknown_fields, outcome),
         )
         self._api_key_argument = api_key
@@ -128,9 +130,7 @@ class Sandbox(SandboxState):
         self.assets.addresses.listening = Addresses(self._service.url, self._links.url)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
