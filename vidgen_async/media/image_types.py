@@ -50,6 +50,5 @@ def image_type(head: bytes) -> str | None:
 
 
 def describe_type(head: bytes) -> str:
-    """Describe the probable type of data that is not an image."""
     plain = head.removeprefix(b"\xef\xbb\xbf")
     return next((name for pattern, name in _OTHER_TYPES if pattern.match(plain)), "of an unknown kind")

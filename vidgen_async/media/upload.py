@@ -55,8 +55,6 @@ _WEB = re.compile(r"\s*https?:", re.IGNORECASE)
 
 
 class Uploads:
-    """Uploads reference images (4.3)."""
-
     def __init__(self, reads: Reads, endpoints: Endpoints, clock: Clock) -> None:
         self._reads = reads
         self._endpoints = endpoints

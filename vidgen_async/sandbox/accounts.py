@@ -2,9 +2,9 @@
 
 import math
 import re
-import secrets
 from collections import deque
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Any, Literal
 
 from attrs import define, field, frozen
@@ -64,13 +64,6 @@ class Account:
 class Accounts(dict[str, Account]):
     """The accounts by API key, in the order of their creation. Names and API keys are unique."""
 
-    def open(self, name: str | None, api_key: str | None, balance: int, now: float) -> Account:
-        name = self._free_name() if name is None else name
-        account = Account(name, f"sandbox-key-{secrets.token_hex(16)}" if api_key is None else api_key)
-        self.put(account)
-        account.book(now, "opening", balance)
-        return account
-
     def put(self, account: Account) -> None:
         if problems := self.problems(account.name, account.api_key):
             raise ValueError("; ".join(problems))
@@ -93,20 +86,12 @@ class Accounts(dict[str, Account]):
         match = re.fullmatch(r"Bearer +(\S+)", authorization, re.IGNORECASE)
         return self.get(match[1]) if match else None
 
-    def by_name(self, name: str) -> Account:
-        """Return the account of this name; a LookupError lists the names that exist."""
-        for account in self.values():
-            if account.name == name:
-                return account
-        raise LookupError(f"there is no account {name!r}; there are: {', '.join(self.names)}")
-
     @property
     def names(self) -> list[str]:
         return [account.name for account in self.values()]
 
-    def _free_name(self) -> str:
-        names = set(self.names)
-        return next(name for n in range(1, len(self) + 2) if (name := f"account-{n}") not in names)
+    def free_name(self) -> str:
+        return next(name for n in count(1) if (name := f"account-{n}") not in self.names)
 
 
 Status = Literal["queued", "running", "completed", "failed"]

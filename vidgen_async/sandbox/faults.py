@@ -157,10 +157,8 @@ class Fault:
     def without_id(cls, *, made: bool = True) -> "Fault":
         """Send the real answer without ``id`` and ``task_id``."""
 
-        def without(body: dict[str, Any]) -> dict[str, Any]:
-            return {name: body[name] for name in body if name not in ("id", "task_id")}
-
-        return cls.edit(without, made=made, name="without id")
+        ids = ("id", "task_id")
+        return cls.edit(lambda body: {n: body[n] for n in body if n not in ids}, made=made, name="without id")
 
     @classmethod
     def garble(cls, body: bytes = b'{"id": "task_\xff\xfe', *, made: bool = True) -> "Fault":

@@ -1,6 +1,7 @@
 """What a sandbox holds and offers in Python, apart from its sockets."""
 
 import heapq
+import secrets
 from typing import Any
 
 from attrs import evolve
@@ -92,7 +93,10 @@ class SandboxState:
 
     def account(self, name: str) -> Account:
         """Return the account of this name; a LookupError lists the names that exist."""
-        return self.accounts.by_name(name)
+        for account in self.accounts.values():
+            if account.name == name:
+                return account
+        raise LookupError(f"there is no account {name!r}; there are: {', '.join(self.accounts.names)}")
 
     @property
     def balance(self) -> int:
@@ -120,7 +124,11 @@ class SandboxState:
         self, *, name: str | None = None, api_key: str | None = None, balance: int = DEFAULT_BALANCE
     ) -> Account:
         """Add an account with its own key and ledger. ValueError if the name or the key is invalid or in use."""
-        return self.accounts.open(name, api_key, balance, self.clock.now())
+        api_key = f"sandbox-key-{secrets.token_hex(16)}" if api_key is None else api_key
+        account = Account(self.accounts.free_name() if name is None else name, api_key)
+        self.accounts.put(account)
+        account.book(self.clock.now(), "opening", balance)
+        return account
 
     def add_task(self, task: SandboxTask, *, is_refunded: bool = False) -> None:
         """Add a task with its Idempotency-Key and the refund to expect."""

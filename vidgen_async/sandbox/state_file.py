@@ -57,7 +57,7 @@ class StateFile:
         self._stored: dict[tuple[str, str], list[Any]] = {}
         self._converter = Converter(forbid_extra_keys=True)
         self._converter.register_unstructure_hook(Account, lambda account: account.name)
-        self._converter.register_structure_hook(Account, lambda name, _: sandbox.accounts.by_name(name))
+        self._converter.register_structure_hook(Account, lambda name, _: sandbox.account(name))
         self._converter.register_unstructure_hook(bytes, lambda content: base64.b64encode(content).decode())
         self._converter.register_structure_hook(bytes, lambda text, _: base64.b64decode(text, validate=True))
 
@@ -135,7 +135,7 @@ class StateFile:
                     accounts.put(Account(*structure(value, tuple[str, str])))
                 case "entry":
                     entry = structure(value, LedgerEntry)
-                    accounts.by_name(name).ledger.append(entry)
+                    sandbox.account(name).ledger.append(entry)
                     refunded |= {entry.task_id} if entry.kind == "refund" else set()
                 case "task":
                     task = structure(value, SandboxTask)
