@@ -62,24 +62,7 @@ class Uploads:
         self._hold = hold_of(clock)
 
     async def upload(self, image: ImageSource, *, on_progress: OnSent | None = None) -> ReferenceAsset:
-        """Upload an image, or reuse an asset of the service. The service stores it for 72 hours.
-
-        Transient failures are retried: a duplicate upload is free. What was answered with a 2xx is not sent again.
-        Cancelling the call stops it.
-
-        Args:
-            image: A path; the bytes of the image; a binary file, which is read from its current position and not
-                closed; a data URI; the image in Base64 (padded or not, also URL-safe), if no file has that name; an
-                asset of the service, or its URL. Bytes and files may contain a data URI or Base64 too. The type is
-                determined from the bytes, and the service receives one form: a data URI with that type.
-            on_progress: Called as ``on_progress(sent, total)``, in bytes of the image, on the event loop, at most about
-                ten times a second. ``sent`` decreases if the upload is retried. It must not raise. It is not called for
-                an asset that is reused.
-
-        Raises:
-            InvalidRequestError: The image is missing, empty or not an image, or the URL is of another origin. Nothing
-                was sent.
-        """
+        """Upload an image, also one as text in bytes or a file, or reuse an asset of the service, also by its URL."""
         asset = image if isinstance(image, ReferenceAsset) else None
         if asset is not None and asset.url is None:
             raise _make_error(f"the asset {excerpt(asset.id)!r} has no URL")
@@ -95,7 +78,7 @@ class Uploads:
         return await self.upload_body(await self.run(image_body, source), on_progress=on_progress)
 
     async def upload_body(self, body: "ImageBody", *, on_progress: OnSent | None = None) -> ReferenceAsset:
-        """Upload an image that was read already. ``on_progress`` is that of :meth:`upload`."""
+        """Upload an image that was read already."""
         if on_progress is not None:
             body = evolve(body, on_sent=Progress(self._clock, on_progress).report)
         uploaded_at = self._clock.wall()

@@ -21,7 +21,7 @@ from vidgen_async.transports.contract.harness import (
     time_limit,
 )
 from vidgen_async.transports.contract.response_tests import METHODS, answer, whole
-from vidgen_async.types.http import Delivery, Request
+from vidgen_async.types.http import Delivery
 
 #: Read timeouts in seconds: where nothing is ever received, and where the beginning of a response is received first.
 SHORT, LONGER = 0.05, 0.3
@@ -29,15 +29,10 @@ SHORT, LONGER = 0.05, 0.3
 LOST = (Scenario.DROPPED, Scenario.RESET, Scenario.HALF)
 
 
-async def exchange(harness: Harness, request: Request) -> bytes:
-    async with harness.send(request) as response:
-        return await whole(response)
-
-
 @asynccontextmanager
-async def start_send(harness: Harness, op: str) -> AsyncIterator[asyncio.Task[bytes]]:
+async def start_send(harness: Harness, op: str) -> AsyncIterator["asyncio.Task[tuple[int, bytes]]"]:
     """A send without a response, which the service has received; it is cancelled when the block is left."""
-    sending = asyncio.create_task(exchange(harness, harness.request(Scenario.SILENT, op=op)))
+    sending = asyncio.create_task(answer(harness, Scenario.SILENT, op=op))
     try:
         async with time_limit("a request that is sent must reach the service"):
             while not harness.received and not sending.done():  # noqa: ASYNC110 - a user's harness sets no event
@@ -52,12 +47,11 @@ async def start_send(harness: Harness, op: str) -> AsyncIterator[asyncio.Task[by
 
 async def failure(harness: Harness, path: str, op: str, method: str = "POST") -> TransportError:
     """The error of a send that must fail."""
-    error = None
     try:
-        await exchange(harness, harness.request(path, op=op, method=method, read=SHORT))
+        await answer(harness, path, op=op, method=method, read=SHORT)
     except TransportError as raised:
         error = raised
-    if error is None:
+    else:
         pytest.fail(f"{method} {path}: a send without a response must raise a TransportError")
     assert error.op == op, f"{method} {path}: a TransportError names the operation"
     return error
@@ -240,7 +234,7 @@ async def close(harness: Harness) -> None:
         await harness.transport.aclose()
 
 
-async def cancelled(sending: "asyncio.Task[bytes] | asyncio.Task[None]") -> None:
+async def cancelled(sending: "asyncio.Task[tuple[int, bytes]] | asyncio.Task[None]") -> None:
     async with time_limit("a cancelled send must end"):
         await asyncio.wait({sending})
     assert sending.cancelled(), f"a cancelled send ends as cancelled: {sending}"

@@ -30,8 +30,10 @@ async def whole(response: Response) -> bytes:
     return await bounded(response.read(), "read() must return or raise")
 
 
-async def answer(harness: Harness, path: str, *, op: str = CREATE, method: str = "POST") -> tuple[int, bytes]:
-    async with harness.send(harness.request(path, op=op, method=method)) as response:
+async def answer(
+    harness: Harness, path: str, *, op: str = CREATE, method: str = "POST", read: float = 60.0
+) -> tuple[int, bytes]:
+    async with harness.send(harness.request(path, op=op, method=method, read=read)) as response:
         return response.status, await whole(response)
 
 
