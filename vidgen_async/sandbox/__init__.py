@@ -13,7 +13,7 @@ from vidgen_async.sandbox.clock import SandboxClock
 from vidgen_async.sandbox.faults import Fault, FaultPlan, PlannedFault
 from vidgen_async.sandbox.request_log import ReceivedCreate, ReceivedRequest
 from vidgen_async.sandbox.state_file import StateError
-from vidgen_async.sandbox.web.fault_input import plan_text
+from vidgen_async.sandbox.web.control import plan_text
 
 __all__ = [
     "SNAPSHOT",
