@@ -2,6 +2,7 @@
 
 import logging
 import re
+import string
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, suppress
 from functools import partial
@@ -35,7 +36,6 @@ _SAFE_HEADERS = ("Accept", "Accept-Encoding", "Range", "If-Range")
 
 #: Number of bytes in which the beginning of a video or an image is recognised.
 _HEAD_SIZE = 16
-#: Number of bytes that are read of a response that is not a video.
 _EXCERPT_SIZE = 65536
 
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -56,8 +56,6 @@ class ContentResponse:
 
 @frozen
 class _Failure:
-    """A request that gave no video."""
-
     error: ServiceError | DownloadError | TransportError
     url: URL
     has_key: bool
@@ -88,7 +86,6 @@ class Content:
     _has_failed_link: bool = field(default=False, init=False)
     _prefers_link: bool = field(default=False, init=False)
     _last_url: URL | None = field(default=None, init=False)
-    """Where the last accepted response came from."""
 
     async def open(self, *, byte_range: str | None = None, validator: str | None = None) -> ContentResponse:
         """Return the video: 200, 206, or 416 for a range. A refused link is renewed, then replaced by video_url."""
@@ -158,7 +155,10 @@ class Content:
                             stack.pop_all()
                             self._last_url = request.url
                             return result
-                        request = self._redirect(request, response)
+                        location = response.headers.get("Location", "")
+                        if not location:
+                            raise self._make_error(f"a redirect ({response.status}) without a Location")
+                        request = self._follow(location, request)
                 raise self._make_error(f"more than {MAX_REDIRECTS} redirects")
             raise self._reads.explain(request, call.error)
         except (ServiceError, DownloadError, TransportError) as error:
@@ -219,15 +219,9 @@ class Content:
 
     # -- redirects ---------------------------------------------------------------------------------------------------
 
-    def _redirect(self, request: Request, response: Response) -> Request:
-        location = response.headers.get("Location", "")
-        if not location:
-            raise self._make_error(f"a redirect ({response.status}) without a Location")
-        return self._redirect_to(self._resolve(request.url, location), request)
-
-    def _redirect_to(self, url: URL, request: Request) -> Request:
+    def _follow(self, location: str, request: Request) -> Request:
         """Return the request for another URL; once it left the service, or is signed (5.5), it has no key."""
-        headers = request.headers
+        url, headers = self._resolve(request.url, location), request.headers
         if not self._endpoints.is_own(url) or "sig" in url.query:
             headers = make_headers([(name, headers[name]) for name in _SAFE_HEADERS if name in headers])
         return evolve(request, url=url, headers=headers)
@@ -240,7 +234,8 @@ class Content:
         if _CONTROL.search(location):
             raise self._make_error(f"a redirect to a URL with control characters: {shown}")
         try:
-            target = _encode_location(location)
+            # Only the characters that a request line cannot contain are percent-encoded.
+            target = quote(location, safe=string.punctuation, errors="surrogateescape")
             url = URL(target if _ABSOLUTE.match(target) else urljoin(str(base), target), encoded=True)
             if url.raw_path and target.partition("#")[0].endswith("?") and not url.raw_query_string:
                 url = URL.build(  # a URL object drops an empty query, which may be part of what was signed
@@ -271,17 +266,10 @@ class Content:
             task = await self._reads.once(self._endpoints.get_video(self.task_id), read)
             if task.video_url is None:
                 return None
-            request = self._redirect_to(self._resolve(start.url, task.video_url), start)
+            request = self._follow(task.video_url, start)
         except (TransportError, ServiceError, DownloadError):
             return None
         return None if "Authorization" in request.headers else request
-
-
-def _encode_location(location: str) -> str:
-    """Percent-encode the characters that a request line cannot contain, and nothing else."""
-    return "".join(
-        char if "!" <= char <= "~" else quote(char.encode("utf-8", "surrogateescape"), safe="") for char in location
-    )
 
 
 async def _read_beginning(response: Response) -> bytes:

@@ -69,7 +69,6 @@ class BoxStructure:
     is_fragmented: bool
     """Whether the media data is in fragments (moof), any number of which may be missing at the end."""
     has_trailer: bool
-    """Whether the last box is followed by other data."""
     contradiction: str
     """What an index states of the file that is not so, as a sentence; empty if nothing."""
     proves_its_end: bool

@@ -48,7 +48,7 @@ class Transfer:
     _content: Content
     _file: PartialFile
     _clock: Clock
-    _progress: Progress[int | None]
+    _progress: Progress
     _retry_for: float
     _rng: Callable[[], float]
     _accept_unverified: bool
@@ -56,7 +56,6 @@ class Transfer:
     _etag: str | None = field(default=None, init=False)
     _buffer: list[bytes] = field(factory=list, init=False)
     _buffered: int = field(default=0, init=False)
-    """Number of bytes in the buffer."""
     _write: asyncio.Task[None] | None = field(default=None, init=False)
     """The write in progress, of the buffer before."""
     furthest: int = field(default=0, init=False)
@@ -65,7 +64,6 @@ class Transfer:
     problem: str = field(default="", init=False)
     """Why the latest attempt failed; empty if none has."""
     last_error: TransportError | ServiceError | None = field(default=None, init=False)
-    """The error of the latest failed attempt, if it had one."""
     _is_delimited: bool = field(default=False, init=False)
     _overlap: int = field(default=_OVERLAP, init=False)
 

@@ -4,7 +4,6 @@ import math
 import re
 from collections import deque
 from collections.abc import Callable, Mapping
-from itertools import count
 from typing import Any, Literal
 
 from attrs import define, field, frozen
@@ -89,9 +88,6 @@ class Accounts(dict[str, Account]):
     @property
     def names(self) -> list[str]:
         return [account.name for account in self.values()]
-
-    def free_name(self) -> str:
-        return next(name for n in count(1) if (name := f"account-{n}") not in self.names)
 
 
 Status = Literal["queued", "running", "completed", "failed"]

@@ -29,7 +29,6 @@ from vidgen_async.sandbox.media import Film, drawable, size_of
 from vidgen_async.sandbox.request_log import ReceivedCreate
 from vidgen_async.sandbox.state import SandboxState
 
-#: Seconds in which submissions are counted.
 WINDOW = 60.0
 
 
@@ -74,8 +73,6 @@ class Operation:
         """The field names are the sandbox's own: 2.2 shows none."""
         return Answer.json(200, {"account": self.account.name, "credits": self.account.balance})
 
-    # -- uploads -----------------------------------------------------------------------------------------------------
-
     async def create_file(self) -> Answer:
         account, assets = self.account, self.sandbox.assets
         if media_type_of(self.call.headers) != "application/json":
@@ -104,8 +101,6 @@ class Operation:
     async def get_asset(self) -> Answer:
         asset = self.sandbox.assets.open(self.call.names["asset"], self.call.path, self.call.query, self.now)
         return Answer(200, asset.content, {"Content-Type": asset.mime})
-
-    # -- tasks and their videos --------------------------------------------------------------------------------------
 
     async def get_video(self) -> Answer:
         task = self._task()
@@ -184,7 +179,12 @@ class Operation:
     def _create_task(self, create: ReceivedCreate) -> SandboxTask:
         account, options, failures = self.account, self.sandbox.create_options, self.sandbox.next_failures
         fields = read_fields(create.body, self._problem_of, allow_unknown_fields=options.allow_unknown_fields)
-        entry = self._usable_model(fields["model"])
+        entry = self.sandbox.models.get(fields["model"])
+        if entry is None:
+            raise InvalidInputError(f"model: there is no model {fields['model']!r}")
+        if not entry.is_usable:
+            why = "in maintenance" if entry.maintenance else "not enabled"
+            raise Refusal(503, "MODEL_UNAVAILABLE", f"the model {entry.code} is {why}")
         film = self._film(entry, read_request(fields, entry))
         if account.balance < entry.points:
             message = f"not enough credits: {entry.points} needed, {account.balance} left"
@@ -213,15 +213,6 @@ class Operation:
         """An own asset is looked up later."""
         is_own = isinstance(url, str) and self.sandbox.assets.is_own_url(url, self.call.host)
         return None if is_own else problem_of_url(url, self.now)
-
-    def _usable_model(self, code: str) -> CatalogEntry:
-        entry = self.sandbox.models.get(code)
-        if entry is None:
-            raise InvalidInputError(f"model: there is no model {code!r}")
-        if not entry.is_usable:
-            why = "in maintenance" if entry.maintenance else "not enabled"
-            raise Refusal(503, "MODEL_UNAVAILABLE", f"the model {code} is {why}")
-        return entry
 
     def _film(self, entry: CatalogEntry, request: Mapping[str, Any]) -> Film:
         resolution, ratio, seconds = request["resolution"], request["ratio"], int(request["duration"])

@@ -14,7 +14,6 @@ from cattrs import BaseValidationError, Converter, ForbiddenExtraKeysError, tran
 
 T = TypeVar("T")
 
-#: Characters of a value in a message.
 SHOWN = 80
 #: How deep arrays and objects may be nested. The sandbox's own limit: the description sets none.
 DEEPEST = 100

@@ -57,7 +57,6 @@ class PublicAddresses:
 
     public_url: str | None
     public_links_url: str | None
-    #: Where the sandbox listens.
     listening: Addresses = Addresses("", "")
 
     def for_host(self, host: str | None) -> Addresses:

@@ -33,7 +33,6 @@ Renderer = Callable[["Film", Callable[[], bool]], bytes]
 RATIOS = {"9:16": (9, 16), "1:1": (1, 1), "3:4": (3, 4), "4:3": (4, 3), "16:9": (16, 9)}
 DEFAULT_RATIO = "16:9"
 FPS = 24
-#: Bytes of the videos in the cache.
 CACHE_SIZE = 256 << 20
 #: The comment in the metadata of each small video, which is replaced by one of the same length.
 COMMENT = b"0" * 64

@@ -2,6 +2,7 @@
 
 import heapq
 import secrets
+from itertools import count
 from typing import Any
 
 from attrs import evolve
@@ -40,7 +41,6 @@ class SandboxState:
         self.create_options = options
         #: A heap of the tasks whose failure will be refunded, each with the time of its end and its id.
         self.refunds: list[tuple[float, str, SandboxTask]] = []
-        #: How the next tasks end, in order.
         self.next_failures: list[Failure] = []
         self.render_cache = RenderCache()
         #: Every POST /videos whose head arrived, in order, whatever its outcome.
@@ -125,7 +125,8 @@ class SandboxState:
     ) -> Account:
         """Add an account with its own key and ledger. ValueError if the name or the key is invalid or in use."""
         api_key = f"sandbox-key-{secrets.token_hex(16)}" if api_key is None else api_key
-        account = Account(self.accounts.free_name() if name is None else name, api_key)
+        free = (f"account-{n}" for n in count(1) if f"account-{n}" not in self.accounts.names)
+        account = Account(next(free) if name is None else name, api_key)
         self.accounts.put(account)
         account.book(self.clock.now(), "opening", balance)
         return account
