@@ -79,8 +79,16 @@ class Fault:
     ) -> "Fault":
         """Answer with any status and body: bytes and str unchanged, anything else as JSON, None an error body. With
         ``made=True`` the task is created anyway, e.g. a 503 or 504 after which the receipt is unknown."""
+        if body is None:
+            answer = Answer.error(code, f"SANDBOX_{code}", f"the sandbox answers {code} because of a planned fault")
+        elif isinstance(body, bytes | str):
+            data = body if isinstance(body, bytes) else body.encode("utf-8", "surrogatepass")
+            media_type = JSON_TYPE if data[:1] in (b"{", b"[") else "text/plain; charset=utf-8"
+            answer = Answer(code, data, {"Content-Type": media_type})
+        else:
+            answer = Answer.json(code, body)
         typed = {} if content_type is None else {"Content-Type": content_type}
-        answer = _answer(code, body).with_headers({**(headers or {}), **typed})
+        answer = answer.with_headers({**(headers or {}), **typed})
         return cls(name=f"status {code}", made=made, changes=lambda _: answer)
 
     @classmethod
@@ -208,16 +216,6 @@ def made_up_answer(op: str) -> Answer:
         made_up = f"task_{secrets.token_hex(12)}"
         return Answer.json(202, {"id": made_up, "task_id": made_up, "status": "queued"})
     return Answer.json(200, {"id": f"asset_{secrets.token_hex(12)}"})
-
-
-def _answer(code: int, body: object) -> Answer:
-    if body is None:
-        return Answer.error(code, f"SANDBOX_{code}", f"the sandbox answers {code} because of a planned fault")
-    if isinstance(body, bytes | str):
-        data = body if isinstance(body, bytes) else body.encode("utf-8", "surrogatepass")
-        media_type = JSON_TYPE if data[:1] in (b"{", b"[") else "text/plain; charset=utf-8"
-        return Answer(code, data, {"Content-Type": media_type})
-    return Answer.json(code, body)
 
 
 @define(eq=False)

@@ -131,12 +131,12 @@ class SandboxState:
         account.book(self.clock.now(), "opening", balance)
         return account
 
-    def add_task(self, task: SandboxTask, *, is_refunded: bool = False) -> None:
+    def add_task(self, task: SandboxTask) -> None:
         """Add a task with its Idempotency-Key and the refund to expect."""
         self.tasks[task.id] = task
         if task.idempotency_key is not None:
             task.account.keys[task.idempotency_key] = task.id
-        if task.failure and task.failure.refund and not is_refunded:
+        if task.failure and task.failure.refund:
             heapq.heappush(self.refunds, (task.ends_at, task.id, task))
 
     def add_request(self, request: ReceivedRequest) -> None:

@@ -125,7 +125,7 @@ class StateFile:
 
     def _restore(self) -> None:
         sandbox, accounts, structure = self._sandbox, self._sandbox.accounts, self._converter.structure
-        new_accounts, refunded = list(accounts.values()), set[str | None]()
+        new_accounts = list(accounts.values())
         accounts.clear()
         rows = self._db.execute("SELECT * FROM records ORDER BY kind = 'settings', kind, account, n").fetchall()
         for kind, name, _, record in rows:
@@ -134,12 +134,9 @@ class StateFile:
                 case "account":
                     accounts.put(Account(*structure(value, tuple[str, str])))
                 case "entry":
-                    entry = structure(value, LedgerEntry)
-                    sandbox.account(name).ledger.append(entry)
-                    refunded |= {entry.task_id} if entry.kind == "refund" else set()
+                    sandbox.account(name).ledger.append(structure(value, LedgerEntry))
                 case "task":
-                    task = structure(value, SandboxTask)
-                    sandbox.add_task(task, is_refunded=task.id in refunded)
+                    sandbox.add_task(structure(value, SandboxTask))
                 case "asset":
                     asset = structure(value, Asset)
                     sandbox.assets.by_id[asset.id] = asset
@@ -150,6 +147,8 @@ class StateFile:
             sandbox.assets.signer.secret = bytes.fromhex(settings.link_secret)
             sandbox.models = {entry.code: entry for entry in settings.models}
             entries = [entry for account in accounts.values() for entry in account.ledger]
+            refunded = {entry.task_id for entry in entries if entry.kind == "refund"}
+            sandbox.refunds = sorted(each for each in sandbox.refunds if each[1] not in refunded)
             sandbox.clock.start_at(max([settings.time(), *(entry.at for entry in entries)]))
             self._stored = {**dict(self._lists()), SETTINGS: [settings]}
         for account in new_accounts:

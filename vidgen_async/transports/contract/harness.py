@@ -232,8 +232,9 @@ def _encode(response: CannedResponse, *, length: int | None = None) -> bytes:
 
 
 _FIRST = CannedResponse(200, (), FIRST)
-#: What is sent at once where more happens than a constant response.
+#: What is sent at once.
 _BEGINNINGS: Mapping[str, bytes] = {
+    **{path: _encode(response) for path, response in RESPONSES.items()},
     _SETTLED: _encode(CannedResponse(204)),
     Scenario.SLOW: _encode(_FIRST, length=len(FIRST + REST)),
     Scenario.CUT: _encode(_FIRST, length=1000),
@@ -300,8 +301,6 @@ class _Loopback(Harness):
                 data = _encode(CannedResponse(200, (("Content-Type", "text/plain"),), lines.encode()))
             case Scenario.DIGEST:
                 data = _encode(CannedResponse(200, (), hashlib.sha256(request.body).hexdigest().encode()))
-            case path if path in RESPONSES:
-                data = _encode(RESPONSES[path])
             case path:
                 data = _BEGINNINGS.get(path, b"")
         writer.write(data)
