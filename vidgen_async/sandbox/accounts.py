@@ -1,13 +1,11 @@
 """Accounts with their credit ledgers (2.2), and their video tasks (section 3)."""
 
-import math
 import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from attrs import define, field, frozen
-from attrs.validators import ge, lt
 
 from vidgen_async.sandbox.media import Film
 
@@ -92,8 +90,6 @@ class Accounts(dict[str, Account]):
 
 Status = Literal["queued", "running", "completed", "failed"]
 
-DEFAULT_REASON = "the sandbox failed this task on request"
-
 
 @frozen
 class Failure:
@@ -174,14 +170,3 @@ def outcome_by_prompt(task: SandboxTask) -> Failure | None:
     """Return a failure for a prompt that contains ``[fail]`` or ``[fail: reason]``, and None for others."""
     match = re.search(r"\[fail(?::\s*([^\]]*))?\]", task.prompt)
     return Failure(match[1] or "the prompt requested a failure") if match else None
-
-
-@frozen
-class CreateOptions:
-    """How creates are handled: the arguments of :class:`~vidgen_async.sandbox.Sandbox` of the same names."""
-
-    queued_for: float = field(validator=[ge(0.0), lt(math.inf)])
-    running_for: float = field(validator=[ge(0.0), lt(math.inf)])
-    submission_limit: int
-    allow_unknown_fields: bool
-    outcome: Outcome

@@ -13,17 +13,7 @@ from vidgen_async.sandbox.accounts import Account, SandboxTask
 from vidgen_async.sandbox.assets import Asset
 from vidgen_async.sandbox.catalog import CatalogEntry
 from vidgen_async.sandbox.create_validation import count, problem_of_url, read_fields, read_request, resolve_aliases
-from vidgen_async.sandbox.http import (
-    ASSET_PATH,
-    PREFIX,
-    Answer,
-    Call,
-    Refusal,
-    Route,
-    media_type_of,
-    pattern,
-    video_answer,
-)
+from vidgen_async.sandbox.http import ASSET_PATH, PREFIX, Answer, Call, Refusal, Route, pattern, video_answer
 from vidgen_async.sandbox.input_rules import NOT_JSON, InvalidInputError, read_body, structure
 from vidgen_async.sandbox.media import Film, drawable, size_of
 from vidgen_async.sandbox.request_log import ReceivedCreate
@@ -75,7 +65,7 @@ class Operation:
 
     async def create_file(self) -> Answer:
         account, assets = self.account, self.sandbox.assets
-        if media_type_of(self.call.headers) != "application/json":
+        if not self.call.is_json:
             raise InvalidInputError(NOT_JSON)
         asset = await self.sandbox.render_cache.run(self._read_upload, account)
         assets.by_id[asset.id] = asset
@@ -156,7 +146,7 @@ class Operation:
         self._count_submission()
         if key is not None and not 8 <= len(key) <= 100:
             raise InvalidInputError("Idempotency-Key: must be 8 to 100 characters long")
-        if media_type_of(self.call.headers) != "application/json" or create.body is None:
+        if not self.call.is_json or create.body is None:
             raise InvalidInputError(NOT_JSON)
         known_id = account.keys.get(key) if key is not None else None
         task = self.sandbox.tasks[known_id] if known_id else self._create_task(create)

@@ -110,6 +110,10 @@ class Call:
     body: bytes = field(repr=False)
 
     @property
+    def is_json(self) -> bool:
+        return media_type_of(self.headers) == "application/json"
+
+    @property
     def host(self) -> str | None:
         return self.headers.get("Host")
 

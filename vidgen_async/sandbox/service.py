@@ -6,14 +6,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Self
 
-from vidgen_async.sandbox.accounts import DEFAULT_BALANCE, CreateOptions, Outcome, outcome_by_prompt
+from vidgen_async.sandbox.accounts import DEFAULT_BALANCE, Outcome, outcome_by_prompt
 from vidgen_async.sandbox.assets import RETENTION, AssetStore
 from vidgen_async.sandbox.clock import SandboxClock
 from vidgen_async.sandbox.links import WEEK, Addresses, LinkSigner, PublicAddresses, check_origin
 from vidgen_async.sandbox.listener import Origin
 from vidgen_async.sandbox.request_handler import RequestDispatcher
 from vidgen_async.sandbox.request_log import OnRequest
-from vidgen_async.sandbox.state import SandboxState
+from vidgen_async.sandbox.state import CreateOptions, SandboxState
 from vidgen_async.sandbox.state_file import StateError, StateFile
 from vidgen_async.sandbox.web.control import control_pages
 from vidgen_async.sandbox.web.pages import console_pages

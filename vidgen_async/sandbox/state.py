@@ -1,22 +1,15 @@
 """What a sandbox holds and offers in Python, apart from its sockets."""
 
 import heapq
+import math
 import secrets
 from itertools import count
 from typing import Any
 
-from attrs import evolve
+from attrs import evolve, field, frozen
+from attrs.validators import ge, lt
 
-from vidgen_async.sandbox.accounts import (
-    DEFAULT_BALANCE,
-    DEFAULT_REASON,
-    Account,
-    Accounts,
-    CreateOptions,
-    Failure,
-    LedgerEntry,
-    SandboxTask,
-)
+from vidgen_async.sandbox.accounts import DEFAULT_BALANCE, Account, Accounts, Failure, LedgerEntry, Outcome, SandboxTask
 from vidgen_async.sandbox.assets import AssetStore
 from vidgen_async.sandbox.catalog import SNAPSHOT, CatalogEntry
 from vidgen_async.sandbox.clock import SandboxClock
@@ -25,6 +18,17 @@ from vidgen_async.sandbox.http import LINK_PATH
 from vidgen_async.sandbox.links import Addresses
 from vidgen_async.sandbox.media import RenderCache
 from vidgen_async.sandbox.request_log import LOGGED_REQUESTS, ReceivedCreate, ReceivedRequest
+
+
+@frozen
+class CreateOptions:
+    """How creates are handled: the arguments of :class:`~vidgen_async.sandbox.Sandbox` of the same names."""
+
+    queued_for: float = field(validator=[ge(0.0), lt(math.inf)])
+    running_for: float = field(validator=[ge(0.0), lt(math.inf)])
+    submission_limit: int
+    allow_unknown_fields: bool
+    outcome: Outcome
 
 
 class SandboxState:
@@ -157,7 +161,7 @@ class SandboxState:
         """Change fields of an entry, e.g. ``enabled=False`` or ``maintenance=True``."""
         self.models[code] = evolve(self.models[code], **changes)
 
-    def fail_next_task(self, reason: str = DEFAULT_REASON, *, refund: bool = True) -> None:
+    def fail_next_task(self, reason: str = "the sandbox failed this task on request", *, refund: bool = True) -> None:
         """Let the next task fail. Each call affects one more task."""
         self.next_failures.append(Failure(reason, refund))
 

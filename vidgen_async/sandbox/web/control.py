@@ -11,9 +11,9 @@ from types import UnionType
 from typing import Annotated, Any, NotRequired, TypedDict, Union, get_args, get_origin
 from urllib.parse import parse_qs
 
-from attrs import frozen
+from attrs import asdict, frozen
 
-from vidgen_async.sandbox.accounts import DEFAULT_BALANCE, DEFAULT_REASON, KEY_RULE, NAME_RULE
+from vidgen_async.sandbox.accounts import DEFAULT_BALANCE, KEY_RULE, NAME_RULE
 from vidgen_async.sandbox.catalog import changed_entry
 from vidgen_async.sandbox.faults import OPS, Fault, FaultPlan, Op, PlannedFault
 from vidgen_async.sandbox.http import Answer, Call, Refusal
@@ -66,7 +66,7 @@ class BalanceChange(TypedDict):
     balance: Balance
 
 
-class PlannedFailure(TypedDict):
+class PlannedFailure(TypedDict, total=False):
     reason: Annotated[str, string(r".{1,1000}", "a string of 1 to 1000 characters")]
     refund: bool
 
@@ -171,9 +171,8 @@ class _Control:
         return models[code].as_json()
 
     def fail_next(self, call: Call) -> Answer:
-        failure = structure({"reason": DEFAULT_REASON, "refund": True} | read_body(call.body), PlannedFailure)
-        self.sandbox.fail_next_task(**failure)
-        return Answer.json(201, failure)
+        self.sandbox.fail_next_task(**structure(read_body(call.body), PlannedFailure))
+        return Answer.json(201, asdict(self.sandbox.next_failures[-1]))
 
     def delete_asset(self, call: Call) -> dict[str, Any]:
         asset_id = call.names["id"]

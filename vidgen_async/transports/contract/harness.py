@@ -3,15 +3,8 @@
 import asyncio
 import hashlib
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    aclosing,
-    asynccontextmanager,
-    contextmanager,
-    suppress,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, suppress
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -188,9 +181,15 @@ class Harness:
 
 
 async def bounded(work: Awaitable[T], claim: str) -> T:
-    with check_errors():
+    """Fail also when the transport raises anything other than TransportError, CassetteError and CancelledError."""
+    try:
         async with time_limit(claim):
             return await work
+    except (TransportError, CassetteError):
+        raise
+    except Exception as error:
+        kind = type(error).__name__
+        raise AssertionError(f"the transport raised {kind} instead of a TransportError: {error}") from error
 
 
 @asynccontextmanager
@@ -203,18 +202,6 @@ async def time_limit(claim: str) -> AsyncIterator[None]:
         if not limit.expired():
             raise
         pytest.fail(f"{claim}; it has not within {TIME_LIMIT:g} s")
-
-
-@contextmanager
-def check_errors() -> Iterator[None]:
-    """Fail when the transport raises anything other than TransportError, CassetteError and CancelledError."""
-    try:
-        yield
-    except (TransportError, CassetteError):
-        raise
-    except Exception as error:
-        kind = type(error).__name__
-        raise AssertionError(f"the transport raised {kind} instead of a TransportError: {error}") from error
 
 
 # -- the service on loopback -------------------------------------------------------------------------------------------
