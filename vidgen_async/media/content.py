@@ -217,8 +217,6 @@ class Content:
         error.__cause__ = last.error
         return error
 
-    # -- redirects ---------------------------------------------------------------------------------------------------
-
     def _follow(self, location: str, request: Request) -> Request:
         """Return the request for another URL; once it left the service, or is signed (5.5), it has no key."""
         url, headers = self._resolve(request.url, location), request.headers

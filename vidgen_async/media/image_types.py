@@ -38,7 +38,6 @@ _OTHER_TYPES = (
 
 
 def image_type(head: bytes) -> str | None:
-    """Return the media type of the image that begins with ``head``; None if it is not an image."""
     for pattern, mime in _SIGNATURES:
         if pattern.match(head):
             return mime

@@ -59,7 +59,6 @@ class Uploads:
         self._reads = reads
         self._endpoints = endpoints
         self._clock = clock
-        self._hold = hold_of(clock)
 
     async def upload(self, image: ImageSource, *, on_progress: OnSent | None = None) -> ReferenceAsset:
         """Upload an image, also one as text in bytes or a file, or reuse an asset of the service, also by its URL."""
@@ -86,7 +85,7 @@ class Uploads:
 
     async def run(self, call: Callable[..., T], *arguments: Any) -> T:
         """Return the result of ``call(*arguments)``, which reads an image, in a thread."""
-        with self._hold():
+        with hold_of(self._clock)():
             return await asyncio.to_thread(call, *arguments)
 
     async def _send(self, body: Body) -> ReferenceAsset:

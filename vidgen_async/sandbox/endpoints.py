@@ -38,7 +38,6 @@ class Operation:
     now: float
 
     async def handle(self, route: Route, create: ReceivedCreate | None) -> Answer:
-        """Return the answer to the call, after booking the refunds that are due."""
         self.sandbox.settle()
         if route.allowed:
             allowed = {"Allow": ", ".join(route.allowed)}

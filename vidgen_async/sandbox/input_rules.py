@@ -114,7 +114,6 @@ def structure(fields: Mapping[str, Any], kind: type[T], problems: Iterable[str] 
 
 
 def show(value: object) -> str:
-    """Return a value as JSON for a message, cut off after 80 characters."""
     text = json.dumps(value)
     return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
 

@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Collection
 from urllib.parse import parse_qsl, quote
 
 from attrs import define, field, frozen
@@ -66,11 +65,6 @@ class PublicAddresses:
         beside = f"http://{found['name']}:{port}" if found else self.listening.links
         return Addresses(service, self.public_links_url or beside)
 
-    def own_hosts(self, host: str | None) -> Collection[str]:
-        """Return the hosts, with their ports, that mean this service in a request with this Host."""
-        urls = (self.listening.service, self.public_url or "")
-        return {(host or "").lower(), *(url.partition("://")[2].lower() for url in urls)} - {""}
-
 
 @define
 class LinkSigner:
@@ -95,7 +89,6 @@ class LinkSigner:
             raise Refusal(401, "LINK_EXPIRED", "the link has expired; query the task again for the latest one")
 
     def token(self, path: str) -> str:
-        """Return the token in the URL of an uploaded image."""
         return base64.urlsafe_b64encode(self._digest(f"asset {path}")).decode()
 
     def _signature(self, path: str, expires: str) -> str:

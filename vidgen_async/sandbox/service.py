@@ -51,11 +51,10 @@ class Sandbox(SandboxState):
         allow_unknown_fields: Accept creates with fields that section 2.4 does not have.
         accounts: More accounts: their names and credits.
         state: A file, or a directory for it, that stores accounts, ledgers, tasks, uploads, the catalog, the time and
-            the secret of the links. A sandbox that is opened with it again continues where the last one ended, even if
-            that was killed. The changes of a request are stored before its answer is sent (503 if that fails), and
-            changes from Python with the next answer or on closing. Stored accounts keep their credits; those of the
-            arguments are added to them. Ports, faults, planned failures, received requests and the submissions that
-            count for the limit are not stored.
+            the secret of the links: a sandbox that is opened with it continues where the last one ended, even if that
+            was killed. Changes are stored before the answer of their request (503 if that fails), those from Python
+            with the next answer or on closing. Stored accounts keep their credits; those of the arguments are added.
+            Ports, faults, planned failures, received requests and counted submissions are not stored.
         on_request: Called in the event loop with every request when it arrives, and again when it has been handled. It
             must not raise.
 

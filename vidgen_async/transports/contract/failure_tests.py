@@ -66,8 +66,6 @@ async def check_nothing_was_sent(harness: Harness) -> None:
 class FailureTests(ContractTests):
     """What is known, raised and released when a send fails, or a create is not sent."""
 
-    # -- creates in two steps ------------------------------------------------------------------------------------------
-
     async def test_connect_sends_nothing_and_its_connection_sends_once(self) -> None:
         async with self.harness() as harness, harness.connect(harness.request()) as connection:
             await harness.settle()
@@ -121,8 +119,6 @@ class FailureTests(ContractTests):
                     await bounded(connection.send(), "send() must raise")
             await check_nothing_was_sent(harness)
 
-    # -- failures ------------------------------------------------------------------------------------------------------
-
     @by_both_ways
     async def test_a_refused_connection_is_a_transport_error(self, op: str) -> None:
         async with self.harness() as harness:
@@ -162,8 +158,6 @@ class FailureTests(ContractTests):
             async with time_limit("the connection of a send that was cancelled must be closed"):
                 await harness.wait_for_open_requests()
 
-    # -- incomplete bodies ---------------------------------------------------------------------------------------------
-
     @by_both_ways
     async def test_an_incomplete_body_is_a_body_error_with_what_was_received(self, op: str) -> None:
         async with self.harness() as harness, harness.send(harness.request(Scenario.CUT, op=op)) as response:
@@ -188,8 +182,6 @@ class FailureTests(ContractTests):
             async with time_limit("the connection of a body that timed out must be closed"):
                 await harness.wait_for_open_requests()
         assert (error.received, error.delivery) == (len(got), Delivery.ANSWERED)
-
-    # -- closing -------------------------------------------------------------------------------------------------------
 
     @by_both_ways
     async def test_after_closing_a_send_is_refused(self, op: str) -> None:

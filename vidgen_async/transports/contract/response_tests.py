@@ -44,8 +44,6 @@ class ResponseTests(ContractTests):
         async with self.harness() as harness:
             assert isinstance(harness.transport, Transport), "a transport derives from Transport"
 
-    # -- requests ------------------------------------------------------------------------------------------------------
-
     @by_both_ways
     async def test_the_service_gets_one_request_as_it_was_made(self, op: str) -> None:
         async with self.harness() as harness:
@@ -88,8 +86,6 @@ class ResponseTests(ContractTests):
             ends = await asyncio.gather(*(answer(harness, path, op=op) for path in paths))
         assert ends == [(200, b"short"), (429, b"slow down")] * 25
 
-    # -- responses -----------------------------------------------------------------------------------------------------
-
     @by_both_ways
     async def test_a_response_has_status_headers_url_and_body(self, op: str) -> None:
         async with self.harness() as harness:
@@ -115,8 +111,6 @@ class ResponseTests(ContractTests):
                 assert [request.path for request in harness.received[sent:]] == [path], (
                     f"{method} {path}: one send, one request"
                 )
-
-    # -- bodies --------------------------------------------------------------------------------------------------------
 
     @by_both_ways
     async def test_a_body_is_read_twice_as_the_same_bytes(self, op: str) -> None:
