@@ -55,7 +55,9 @@ def decode_image(text: str) -> tuple[bytes, str]:
     if not content:
         raise Refusal(400, "EMPTY_REFERENCE_ASSET", "the uploaded content is empty; upload the original file again")
     try:
-        with _open_image(content) as image:
+        # A JPEG with several pictures, as cameras store them, is a JPEG; Image.open names it MPO, and warns of some.
+        file, is_jpeg = io.BytesIO(content), content.startswith(b"\xff\xd8\xff")
+        with JpegImageFile(file) if is_jpeg else Image.open(file, formats=FORMATS) as image:
             if image.width * image.height > MOST_PIXELS:
                 raise Image.DecompressionBombError
             image.load()
@@ -72,13 +74,6 @@ def decode_image(text: str) -> tuple[bytes, str]:
 
 def _invalid(why: str) -> Refusal:
     return Refusal(400, "INVALID_REFERENCE_IMAGE", why)
-
-
-def _open_image(content: bytes) -> Image.Image:
-    """A JPEG with several pictures, as cameras store them, is a JPEG; Image.open names it MPO, and warns of some."""
-    if content.startswith(b"\xff\xd8\xff"):
-        return JpegImageFile(io.BytesIO(content))
-    return Image.open(io.BytesIO(content), formats=FORMATS)
 
 
 @define

@@ -101,8 +101,7 @@ class Fault:
     @classmethod
     def redirect(cls, location: HeaderValue, status: Status = 307, *, made: bool = False) -> "Fault":
         """Answer with a redirect to ``location``."""
-        fault = cls.status(status, b"", headers={"Location": location}, made=made)
-        return evolve(fault, name=f"redirect {status}")
+        return evolve(cls.status(status, b"", headers={"Location": location}, made=made), name=f"redirect {status}")
 
     @classmethod
     def close_before_body(cls) -> "Fault":

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-#: Returns a film as an MP4; raises an exception soon after the given function returns True.
-Renderer = Callable[["Film", Callable[[], bool]], bytes]
 
 #: Width to height (2.4).
 RATIOS = {"9:16": (9, 16), "1:1": (1, 1), "3:4": (3, 4), "4:3": (4, 3), "16:9": (16, 9)}
@@ -198,7 +196,7 @@ class RenderCache:
 
 
 @cache
-def find_renderer() -> Renderer:
+def find_renderer() -> Callable[[Film, Callable[[], bool]], bytes]:
     """Return what makes the videos; without PyAV they are placeholders, which is logged."""
     try:
         import av  # noqa: F401, PLC0415 - see above
