@@ -79,7 +79,10 @@ class PartialFile:
             advice = "To replace it, pass overwrite=True."
             raise TargetExistsError(message, received=self.length, advice=advice) from error
         except OSError as error:
-            message = f"the video cannot be saved as {os.fspath(self._target)!r}: {_reason(error)}"
+            reason = (error.strerror or str(error)).lower()
+            if isinstance(error, FileNotFoundError):
+                reason = "its folder does not exist"
+            message = f"the video cannot be saved as {os.fspath(self._target)!r}: {reason}"
             raise DownloadError(message, received=self.length) from error
 
     # -- in a thread -------------------------------------------------------------------------------------------------
@@ -112,9 +115,3 @@ class PartialFile:
     def _discard(self) -> None:
         if self._is_open:
             self._file.discard()
-
-
-def _reason(error: OSError) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "its folder does not exist"
-    return (error.strerror or str(error)).lower()

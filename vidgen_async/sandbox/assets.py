@@ -114,8 +114,8 @@ class AssetStore:
     def is_own_url(self, url: str, host: str | None) -> bool:
         """Return whether it is the full URL of an asset for a client with this Host; a proxy may change the scheme."""
         urls = (f"http://{host or ''}", self.addresses.listening.service, self.addresses.public_url or "")
-        own_hosts = {url.partition("://")[2].lower() for url in urls} - {""}
-        found = re.match(r"https?://([^/?#]*)([^?#]*)", url, re.IGNORECASE)
+        own_hosts = {url.partition("://")[2].lower() for url in urls}
+        found = re.match(r"https?://([^/?#]+)([^?#]*)", url, re.IGNORECASE)
         return bool(found and found[1].lower() in own_hosts and pattern(ASSET_PATH).fullmatch(found[2]))
 
     def by_url(self, account: Account, url: str, now: float) -> Asset:

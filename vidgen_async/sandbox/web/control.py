@@ -36,6 +36,13 @@ from vidgen_async.sandbox.web import views
 from vidgen_async.sandbox.web.pages import Pages
 
 DEFAULT_LIMIT = 200
+TYPE_NAMES = {int: "integer", float: "number", str: "string", bytes: "string", bool: "boolean", object: "any"}
+#: The faults whose arguments are JSON.
+NAMES = [
+    name
+    for name, method in vars(Fault).items()
+    if isinstance(method, classmethod) and name[0] != "_" and name != "edit"
+]
 Balance = Annotated[int, whole_number(0, 1_000_000_000_000)]
 
 
@@ -194,17 +201,6 @@ def _query(call: Call) -> dict[str, str]:
 
 def _not_found(what: str) -> Refusal:
     return Refusal(404, "NOT_FOUND", f"there is no {what}")
-
-
-TYPE_NAMES = {int: "integer", float: "number", str: "string", bytes: "string", bool: "boolean", object: "any"}
-
-
-#: The faults whose arguments are JSON.
-NAMES = [
-    name
-    for name, method in vars(Fault).items()
-    if isinstance(method, classmethod) and name[0] != "_" and name != "edit"
-]
 
 
 class FaultRequest(TypedDict):

@@ -26,7 +26,6 @@ by_both_ways = pytest.mark.parametrize("op", ["files.upload", CREATE], ids=["sen
 #: Seconds after which something that must happen immediately counts as missing.
 TIME_LIMIT = 10.0
 
-
 #: More than is sent or received at once.
 LONG_BODY = bytes(range(256)) * 300
 #: The two parts of a body that is sent in parts.
