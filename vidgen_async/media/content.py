@@ -49,9 +49,8 @@ class ContentResponse:
     request: Request
     response: Response
     chunks: AsyncIterator[bytes]
-    """The rest of the body."""
     head: bytes = b""
-    """The beginning of the body, where it has been checked."""
+    """The beginning of the body, where it has been checked; ``chunks`` are the rest."""
 
 
 @frozen

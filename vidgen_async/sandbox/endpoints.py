@@ -11,7 +11,6 @@ from attrs import evolve, frozen
 
 from vidgen_async.sandbox.accounts import Account, SandboxTask
 from vidgen_async.sandbox.assets import Asset
-from vidgen_async.sandbox.catalog import CatalogEntry
 from vidgen_async.sandbox.create_validation import count, problem_of_url, read_fields, read_request, resolve_aliases
 from vidgen_async.sandbox.http import ASSET_PATH, PREFIX, Answer, Call, Refusal, Route, pattern, video_answer
 from vidgen_async.sandbox.input_rules import NOT_JSON, InvalidInputError, read_body, structure
@@ -174,13 +173,17 @@ class Operation:
         if not entry.is_usable:
             why = "in maintenance" if entry.maintenance else "not enabled"
             raise Refusal(503, "MODEL_UNAVAILABLE", f"the model {entry.code} is {why}")
-        film = self._film(entry, read_request(fields, entry))
+        request = read_request(fields, entry)
+        resolution, ratio, seconds = request["resolution"], request["ratio"], int(request["duration"])
+        notes = [entry.code, resolution, ratio, f"{seconds} s"]
+        notes += [f"{n} {kind}" for kind in ("audio", "video") if (n := count(request, kind))]
+        pictures = tuple(self._pictures(request))
         if account.balance < entry.points:
             message = f"not enough credits: {entry.points} needed, {account.balance} left"
             raise Refusal(402, "INSUFFICIENT_CREDITS", message)
         task_id = f"task_{secrets.token_hex(12)}"
-        if not drawable(film.prompt):
-            film = evolve(film, notes=(task_id, *film.notes))
+        if not drawable(request["prompt"]):
+            notes.insert(0, task_id)
         task = SandboxTask(
             id=task_id,
             account=account,
@@ -188,7 +191,7 @@ class Operation:
             idempotency_key=create.idempotency_key,
             model=entry.code,
             points=entry.points,
-            film=film,
+            film=Film(request["prompt"], seconds, *size_of(resolution, ratio), pictures, tuple(notes)),
             created_at=self.now,
             queued_for=options.queued_for,
             running_for=options.running_for,
@@ -202,13 +205,6 @@ class Operation:
         """An own asset is looked up later."""
         is_own = isinstance(url, str) and self.sandbox.assets.is_own_url(url, self.call.host)
         return None if is_own else problem_of_url(url, self.now)
-
-    def _film(self, entry: CatalogEntry, request: Mapping[str, Any]) -> Film:
-        resolution, ratio, seconds = request["resolution"], request["ratio"], int(request["duration"])
-        notes = [entry.code, resolution, ratio, f"{seconds} s"]
-        notes += [f"{n} {kind}" for kind in ("audio", "video") if (n := count(request, kind))]
-        pictures = tuple(self._pictures(request))
-        return Film(request["prompt"], seconds, *size_of(resolution, ratio), pictures, tuple(notes))
 
     def _pictures(self, request: Mapping[str, Any]) -> Iterator[str]:
         """Return the names of own assets by id or URL, and of images on other hosts, which are never fetched."""
