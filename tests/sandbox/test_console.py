@@ -284,7 +284,7 @@ async def test_a_request_is_copied_as_a_curl_command_that_sends_it_again(service
 
 async def test_the_curl_command_of_a_path_that_looks_like_another_host_goes_to_the_sandbox(service, console):
     headers = {"Authorization": "Bearer x"}
-    service.log.add(ReceivedRequest("service", "unknown", "GET", "@evil.test/x", service.clock.now(), headers))
+    service.add_request(ReceivedRequest("service", "unknown", "GET", "@evil.test/x", service.clock.now(), headers))
 
     await console.row("requests").get_by_role("button").click()
 

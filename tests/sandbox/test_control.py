@@ -6,7 +6,7 @@ import pytest
 
 from tests.sandbox.conftest import Caller, picture
 from vidgen_async.sandbox import CatalogEntry, Fault, Sandbox
-from vidgen_async.sandbox.web.fault_input import plan_text
+from vidgen_async.sandbox.web.control import plan_text
 
 
 class Control(Caller):

@@ -8,10 +8,10 @@ from typing import Any, get_args
 import pytest
 from attrs import fields
 
+from vidgen_async.sandbox.accounts import Status
 from vidgen_async.sandbox.create_validation import CreateFields
+from vidgen_async.sandbox.http import PATHS, PREFIX
 from vidgen_async.sandbox.media import RATIOS
-from vidgen_async.sandbox.routes import PATHS, PREFIX
-from vidgen_async.sandbox.tasks import Status
 from vidgen_async.sandbox.web.pages import openapi_document
 from vidgen_async.types.resources import ReferenceAsset, TaskStatus, VideoRequest, VideoTask
 

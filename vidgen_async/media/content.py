@@ -2,6 +2,7 @@
 
 import logging
 import re
+import string
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, suppress
 from functools import partial
@@ -35,7 +36,6 @@ _SAFE_HEADERS = ("Accept", "Accept-Encoding", "Range", "If-Range")
 
 #: Number of bytes in which the beginning of a video or an image is recognised.
 _HEAD_SIZE = 16
-#: Number of bytes that are read of a response that is not a video.
 _EXCERPT_SIZE = 65536
 
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -49,15 +49,12 @@ class ContentResponse:
     request: Request
     response: Response
     chunks: AsyncIterator[bytes]
-    """The rest of the body."""
     head: bytes = b""
-    """The beginning of the body, where it has been checked."""
+    """The beginning of the body, where it has been checked; ``chunks`` are the rest."""
 
 
 @frozen
 class _Failure:
-    """A request that gave no video."""
-
     error: ServiceError | DownloadError | TransportError
     url: URL
     has_key: bool
@@ -88,7 +85,6 @@ class Content:
     _has_failed_link: bool = field(default=False, init=False)
     _prefers_link: bool = field(default=False, init=False)
     _last_url: URL | None = field(default=None, init=False)
-    """Where the last accepted response came from."""
 
     async def open(self, *, byte_range: str | None = None, validator: str | None = None) -> ContentResponse:
         """Return the video: 200, 206, or 416 for a range. A refused link is renewed, then replaced by video_url."""
@@ -98,14 +94,11 @@ class Content:
         if isinstance(first, ContentResponse):
             return first
         if preferred is not None:
-            raise self._refused_link(first) if first.is_refused_link else first.error
+            raise self._error_of(first)
         if first.is_bad_link:
             return await self._renew(start, first)
         is_key_refused = first.has_key and first.status == HTTPStatus.UNAUTHORIZED
-        self._has_failed_link |= is_key_refused
-        if self._has_failed_link:
-            raise first.error
-        link = await self._read_latest_link(start)
+        link = None if is_key_refused or self._has_failed_link else await self._read_latest_link(start)
         if link is None or link.url == first.url:
             self._has_failed_link = True
             raise first.error
@@ -114,7 +107,7 @@ class Content:
             return second
         self._has_failed_link = True
         Event.DOWNLOAD_LINK_FAILED.log(logger, task_id=self.task_id, error=second.error)
-        raise first.error from (self._refused_link(second) if second.is_refused_link else second.error)
+        raise first.error from self._error_of(second)
 
     async def prefer_link(self) -> bool:
         """Use the task's video_url from now on. Return False if that was tried, or is impossible."""
@@ -124,18 +117,15 @@ class Content:
         self._prefers_link = link is not None and link.url != self._last_url
         return self._prefers_link
 
-    async def _renew(self, start: Request, refused: _Failure) -> ContentResponse:
+    async def _renew(self, start: Request, first: _Failure) -> ContentResponse:
         latest = await self._read_latest_link(start)
         second = await self._fetch(start)
-        if isinstance(second, _Failure) and second.is_bad_link:
-            is_new = latest is not None and latest.url not in (refused.url, second.url)
-            second = await self._fetch(latest) if latest is not None and is_new else second
+        if isinstance(second, _Failure) and second.is_bad_link and latest and latest.url not in (first.url, second.url):
+            second = await self._fetch(latest)
         if isinstance(second, ContentResponse):
             return second
         self._has_failed_link = True
-        if not second.is_refused_link:
-            raise second.error
-        raise self._refused_link(second, refused) from second.error
+        raise self._error_of(second, first)
 
     async def make_not_video_error(
         self, result: ContentResponse, problem: str, head: bytes | None = None
@@ -164,7 +154,10 @@ class Content:
                             stack.pop_all()
                             self._last_url = request.url
                             return result
-                        request = self._redirect(request, response)
+                        location = response.headers.get("Location", "")
+                        if not location:
+                            raise self._make_error(f"a redirect ({response.status}) without a Location")
+                        request = self._follow(location, request)
                 raise self._make_error(f"more than {MAX_REDIRECTS} redirects")
             raise self._reads.explain(request, call.error)
         except (ServiceError, DownloadError, TransportError) as error:
@@ -209,27 +202,23 @@ class Content:
             problem = mp4.problem_of_labels(result.response.headers, self._reads.known) or "does not begin like an MP4"
         raise await self.make_not_video_error(result, problem, head)
 
-    def _refused_link(self, last: _Failure, first: _Failure | None = None) -> LinkExpiredError:
-        """Return the error for a refused link; it states who refused it (5.7)."""
+    def _error_of(self, last: _Failure, first: _Failure | None = None) -> Exception:
+        """Return the error of a failure: for a refused link it states who refused it (5.7)."""
+        if not last.is_refused_link:
+            return last.error
         source = refuser(last.url, self._endpoints.origin)
         problem = f"({last.status} from {last.url.host}). Try again later"
         if first is not None:
             problem = f"({first.status} from {first.url.host}), and a new one too {problem}"
         what = "signed link" if source == "signed link" else "link to another host (upstream)"
         message = f"the {what} to the video of task {self.task_id!r} was refused {problem}"
-        return LinkExpiredError(message, task_id=self.task_id, status=last.status, source=source)
+        error = LinkExpiredError(message, task_id=self.task_id, status=last.status, source=source)
+        error.__cause__ = last.error
+        return error
 
-    # -- redirects ---------------------------------------------------------------------------------------------------
-
-    def _redirect(self, request: Request, response: Response) -> Request:
-        location = response.headers.get("Location", "")
-        if not location:
-            raise self._make_error(f"a redirect ({response.status}) without a Location")
-        return self._redirect_to(self._resolve(request.url, location), request)
-
-    def _redirect_to(self, url: URL, request: Request) -> Request:
+    def _follow(self, location: str, request: Request) -> Request:
         """Return the request for another URL; once it left the service, or is signed (5.5), it has no key."""
-        headers = request.headers
+        url, headers = self._resolve(request.url, location), request.headers
         if not self._endpoints.is_own(url) or "sig" in url.query:
             headers = make_headers([(name, headers[name]) for name in _SAFE_HEADERS if name in headers])
         return evolve(request, url=url, headers=headers)
@@ -242,7 +231,8 @@ class Content:
         if _CONTROL.search(location):
             raise self._make_error(f"a redirect to a URL with control characters: {shown}")
         try:
-            target = _encode_location(location)
+            # Only the characters that a request line cannot contain are percent-encoded.
+            target = quote(location, safe=string.punctuation, errors="surrogateescape")
             url = URL(target if _ABSOLUTE.match(target) else urljoin(str(base), target), encoded=True)
             if url.raw_path and target.partition("#")[0].endswith("?") and not url.raw_query_string:
                 url = URL.build(  # a URL object drops an empty query, which may be part of what was signed
@@ -273,17 +263,10 @@ class Content:
             task = await self._reads.once(self._endpoints.get_video(self.task_id), read)
             if task.video_url is None:
                 return None
-            request = self._redirect_to(self._resolve(start.url, task.video_url), start)
+            request = self._follow(task.video_url, start)
         except (TransportError, ServiceError, DownloadError):
             return None
         return None if "Authorization" in request.headers else request
-
-
-def _encode_location(location: str) -> str:
-    """Percent-encode the characters that a request line cannot contain, and nothing else."""
-    return "".join(
-        char if "!" <= char <= "~" else quote(char.encode("utf-8", "surrogateescape"), safe="") for char in location
-    )
 
 
 async def _read_beginning(response: Response) -> bytes:

@@ -57,12 +57,7 @@ class Downloads:
         overwrite: bool = True,
         accept_unverified: bool = False,
     ) -> Path:
-        """Save the video as the file ``to``, and return that path.
-
-        The temporary file of a killed process is removed by the next download to the same target. A failing transfer is
-        resumed if the strong ETag and the last bytes are the same, else restarted. ``on_progress`` is called at most
-        about ten times a second; an exception that it raises ends the download.
-        """
+        """Save the video as the file ``to``. The file that a killed process left is removed by the next download."""
         content = Content(self._reads, self._endpoints, task, chunk_size=CHUNK_SIZE)
         # Virtual time must not advance while a thread writes.
         file = PartialFile(to, overwrite=overwrite, hold=hold_of(self._clock))
@@ -123,11 +118,7 @@ class Downloads:
         *,
         range: str | None = None,  # noqa: A002 - the header's name
     ) -> "VideoStream":
-        """Return the stream of a video, which the caller closes.
-
-        Redirects are followed without the key, and a refused link is renewed once; nothing else is retried. Any status
-        other than 200 and 206 is a ServiceError; that of a 416 has ``content_range``.
-        """
+        """Return the stream of a video, which the caller closes. The ServiceError of a 416 has ``content_range``."""
         if range is not None and not (isinstance(range, str) and _RANGE.fullmatch(range)):
             raise InvalidRequestError(
                 f"range: must be the value of a Range header, such as 'bytes=0-1023': {range!r:.80}"
@@ -200,8 +191,7 @@ class VideoStream:
 
 
 def check_file(path: str | os.PathLike[str]) -> FileProblem | None:
-    """Return why a complete video is not stored there; None if one is. Nothing proves that no fragment is missing at
-    the end of a fragmented file: such a file counts as complete."""
+    """Return why a complete video is not stored there. A fragmented file whose last fragments may be missing is one."""
     try:
         with Path(path).open("rb") as file:
             length = os.fstat(file.fileno()).st_size

@@ -38,7 +38,6 @@ _OTHER_TYPES = (
 
 
 def image_type(head: bytes) -> str | None:
-    """Return the media type of the image that begins with ``head``; None if it is not an image."""
     for pattern, mime in _SIGNATURES:
         if pattern.match(head):
             return mime
@@ -50,6 +49,5 @@ def image_type(head: bytes) -> str | None:
 
 
 def describe_type(head: bytes) -> str:
-    """Describe the probable type of data that is not an image."""
     plain = head.removeprefix(b"\xef\xbb\xbf")
     return next((name for pattern, name in _OTHER_TYPES if pattern.match(plain)), "of an unknown kind")

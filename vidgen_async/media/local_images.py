@@ -30,9 +30,7 @@ class LocalImage:
     digest: str
     """SHA-256 of the image itself, in hexadecimal: it does not depend on the form in which it was given."""
     size: int
-    """Number of bytes of the image."""
     path: str | None
-    """The path of a file as messages show it."""
 
 
 @define(eq=False, repr=False)

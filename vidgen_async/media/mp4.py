@@ -58,21 +58,17 @@ class ContentRange:
 
 @frozen
 class BoxStructure:
-    """What the boxes of a file show."""
+    """What the boxes of a file show: also whether it has a complete moov, and a complete mdat that is not empty."""
 
     end: int
-    """Where the last box ends, according to its size. Beyond the file: it is incomplete, and this is the minimum length
-    of the complete file."""
+    """Where the last box ends, according to its size. Beyond the file, it is the minimum length of a complete one."""
     has_moov: bool
-    """Whether there is a complete index."""
     has_mdat: bool
-    """Whether there is complete media data, which is not empty."""
     has_samples: bool
-    """Whether there can be samples: False if the index was read and has none."""
+    """False if the index was read and has none."""
     is_fragmented: bool
     """Whether the media data is in fragments (moof), any number of which may be missing at the end."""
     has_trailer: bool
-    """Whether the last box is followed by other data: padding, or what a vendor adds."""
     contradiction: str
     """What an index states of the file that is not so, as a sentence; empty if nothing."""
     proves_its_end: bool

@@ -43,11 +43,10 @@ class Track:
     samples: int | None = 0
     """None if the tables cannot be read."""
     last: int = 0
-    """Where the last chunk of samples begins."""
     end: int = 0
-    """Where it ends; the byte after its beginning if ``samples`` is None."""
+    """Where the last chunk of samples begins and ends; the byte after its beginning if ``samples`` is None."""
     duration: int = 0
-    """The duration of all samples, in units of 1/``timescale`` seconds."""
+    """Of all samples, in units of 1/``timescale`` seconds."""
     timescale: int = 0
 
     def with_fragment(self, other: "Track") -> "Track":
@@ -64,7 +63,6 @@ class Index:
     is_complete: bool = True
     """Whether it could be read."""
     has_fragments: bool = False
-    """Whether it states that there are fragments (moof)."""
     defaults: Mapping[int, tuple[int, int]] = {}
     """The duration and the size of samples of each track in fragments that do not state them."""
     duration: Fraction = Fraction(0)

@@ -37,12 +37,12 @@ class PartialFile:
     _target: str | os.PathLike[str]
     _overwrite: bool = field(default=True, kw_only=True)
     _hold: Callable[[], AbstractContextManager[None]] = field(default=nullcontext, kw_only=True)
-    _file: AtomicFile | None = field(default=None, init=False)
+    _file: AtomicFile = field(init=False)
+    _is_open: bool = field(default=False, init=False)
 
     @property
     def length(self) -> int:
-        """Bytes written."""
-        return 0 if self._file is None else self._file.length
+        return self._file.length if self._is_open else 0
 
     async def __aenter__(self) -> Self:
         try:
@@ -60,7 +60,7 @@ class PartialFile:
 
     async def truncate(self) -> None:
         if self.length:
-            await self._run(self._require_file().truncate)
+            await self._run(self._file.truncate)
 
     async def inspect(self, look: Callable[[BinaryIO, int], T]) -> T:
         """Return ``look(file, length)``, called in a thread."""
@@ -68,7 +68,7 @@ class PartialFile:
 
     async def commit(self) -> None:
         """Replace the target atomically; the file is durable then. If it is cancelled, it is completed first."""
-        await self._run(partial(self._require_file().commit, overwrite=self._overwrite))
+        await self._run(partial(self._file.commit, overwrite=self._overwrite))
 
     async def _run(self, call: Callable[..., T], *arguments: Any) -> T:
         try:
@@ -79,7 +79,10 @@ class PartialFile:
             advice = "To replace it, pass overwrite=True."
             raise TargetExistsError(message, received=self.length, advice=advice) from error
         except OSError as error:
-            message = f"the video cannot be saved as {os.fspath(self._target)!r}: {_reason(error)}"
+            reason = (error.strerror or str(error)).lower()
+            if isinstance(error, FileNotFoundError):
+                reason = "its folder does not exist"
+            message = f"the video cannot be saved as {os.fspath(self._target)!r}: {reason}"
             raise DownloadError(message, received=self.length) from error
 
     # -- in a thread -------------------------------------------------------------------------------------------------
@@ -97,30 +100,18 @@ class PartialFile:
             if not self._overwrite:
                 raise FileExistsError
         self._file = AtomicFile(target, keep_mode=True)
-
-    def _require_file(self) -> AtomicFile:
-        if self._file is None:
-            raise ValueError("the file is not open")
-        return self._file
+        self._is_open = True
 
     def _write(self, chunks: Iterable[bytes]) -> None:
-        file = self._require_file()
         for chunk in chunks:
-            file.write(chunk)
+            self._file.write(chunk)
 
     def _inspect(self, look: Callable[[BinaryIO, int], T]) -> T:
-        file = self._require_file().file
         try:
-            return look(file, self.length)
+            return look(self._file.file, self.length)
         finally:
-            file.seek(self.length)
+            self._file.file.seek(self.length)
 
     def _discard(self) -> None:
-        if self._file is not None:
+        if self._is_open:
             self._file.discard()
-
-
-def _reason(error: OSError) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "its folder does not exist"
-    return (error.strerror or str(error)).lower()

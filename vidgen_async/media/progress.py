@@ -1,13 +1,11 @@
 """Reports the progress of a transfer to the caller, but not with every chunk."""
 
 from collections.abc import Callable
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from vidgen_async.clock import Clock
 from vidgen_async.errors import VidgenError
 from vidgen_async.user_code import UserCode, describe
-
-T = TypeVar("T", bound=int | None)
 
 #: Called with the number of received bytes, and of all; None if that is unknown.
 OnProgress: TypeAlias = Callable[[int, int | None], None]
@@ -18,15 +16,15 @@ OnSent: TypeAlias = Callable[[int, int], None]
 _INTERVAL = 0.1
 
 
-class Progress(Generic[T]):
+class Progress:
     """Calls ``on_progress`` at most about ten times a second."""
 
-    def __init__(self, clock: Clock, on_progress: Callable[[int, T], None] | None) -> None:
+    def __init__(self, clock: Clock, on_progress: Callable[[int, Any], None] | None) -> None:
         self._clock = clock
         self._on_progress = on_progress
         self._reported_at: float | None = None
 
-    def report(self, done: int, total: T, *, is_last: bool = False) -> None:
+    def report(self, done: int, total: int | None, *, is_last: bool = False) -> None:
         if self._on_progress is None:
             return
         now = self._clock.now()

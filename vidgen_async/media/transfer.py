@@ -48,7 +48,7 @@ class Transfer:
     _content: Content
     _file: PartialFile
     _clock: Clock
-    _progress: Progress[int | None]
+    _progress: Progress
     _retry_for: float
     _rng: Callable[[], float]
     _accept_unverified: bool
@@ -56,7 +56,6 @@ class Transfer:
     _etag: str | None = field(default=None, init=False)
     _buffer: list[bytes] = field(factory=list, init=False)
     _buffered: int = field(default=0, init=False)
-    """Number of bytes in the buffer."""
     _write: asyncio.Task[None] | None = field(default=None, init=False)
     """The write in progress, of the buffer before."""
     furthest: int = field(default=0, init=False)
@@ -65,7 +64,6 @@ class Transfer:
     problem: str = field(default="", init=False)
     """Why the latest attempt failed; empty if none has."""
     last_error: TransportError | ServiceError | None = field(default=None, init=False)
-    """The error of the latest failed attempt, if it had one."""
     _is_delimited: bool = field(default=False, init=False)
     _overlap: int = field(default=_OVERLAP, init=False)
 
@@ -105,19 +103,16 @@ class Transfer:
             elif error is not None:
                 self._overlap = max(self._overlap // 4, _MIN_OVERLAP)
             failures += 1
-            delay = self._compute_delay(error, failures)
+            delay: float | None
+            if error is None:
+                delay = backoff(failures, self._rng())
+            else:
+                self.problem = str(error)
+                delay = retry_delay(error, failures, self._rng())
             if delay is None or self._clock.now() + delay > self._last_progress_at + self._retry_for:
                 self._give_up(error, "" if delay is None else f", for {self._retry_for:g} s without a new byte")
             Event.DOWNLOAD_RETRIED.log(logger, task_id=self._content.task_id, seconds=delay, error=self.problem)
             await self._clock.sleep(delay)
-
-    def _compute_delay(self, error: TransportError | ServiceError | None, failures: int) -> float | None:
-        """Return the seconds before the next attempt; None if the failure is permanent."""
-        jitter = self._rng()
-        if error is None:
-            return backoff(failures, jitter)
-        self.problem = str(error)
-        return retry_delay(error, failures, jitter)
 
     async def _receive(self) -> bool:
         """Request and write the missing bytes. Return whether the video is complete."""
@@ -158,15 +153,12 @@ class Transfer:
         span, etag = mp4.content_range(headers), mp4.strong_etag(headers)
         if span is None or span.start != start:
             return None
-        if self._file.length:
-            is_other_file = ("ETag" in headers and etag != self._etag) or (
-                self._total is not None and span.total not in (None, self._total)
-            )
-            if is_other_file:
-                return None
-        else:
+        total = self._total if span.total is None else span.total
+        if not self._file.length:
             self._etag = etag
-        self._total = span.total if span.total is not None else self._total
+        elif ("ETag" in headers and etag != self._etag) or self._total not in (None, total):
+            return None
+        self._total = total
         return span
 
     async def _write_body(self, result: ContentResponse, tail: bytes) -> bool:
@@ -202,16 +194,11 @@ class Transfer:
     async def _flush(self, *, is_last: bool = True) -> None:
         """Write the buffer. If it is not the last one, it is written while the next bytes are received."""
         full, self._buffer, self._buffered = self._buffer, [], 0
-        await self._end_write()
-        if any(full):
-            self._write = asyncio.create_task(self._store(full), name="write of a download")
-        if is_last:
-            await self._end_write()
-
-    async def _end_write(self) -> None:
-        if (write := self._write) is not None:
-            self._write = None
-            await write
+        if self._write is not None:
+            await self._write
+        self._write = asyncio.create_task(self._store(full), name="write of a download") if any(full) else None
+        if is_last and self._write is not None:
+            await self._write
 
     async def _store(self, chunks: list[bytes]) -> None:
         await self._file.write(chunks)

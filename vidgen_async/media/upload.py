@@ -55,35 +55,17 @@ _WEB = re.compile(r"\s*https?:", re.IGNORECASE)
 
 
 class Uploads:
-    """Uploads reference images (4.3)."""
-
     def __init__(self, reads: Reads, endpoints: Endpoints, clock: Clock) -> None:
         self._reads = reads
         self._endpoints = endpoints
         self._clock = clock
-        self._hold = hold_of(clock)
 
     async def upload(self, image: ImageSource, *, on_progress: OnSent | None = None) -> ReferenceAsset:
-        """Upload an image, or reuse an asset of the service. The service stores it for 72 hours.
-
-        Transient failures are retried: a duplicate upload is free. What was answered with a 2xx is not sent again.
-        Cancelling the call stops it.
-
-        Args:
-            image: A path; the bytes of the image; a binary file, which is read from its current position and not
-                closed; a data URI; the image in Base64 (padded or not, also URL-safe), if no file has that name; an
-                asset of the service, or its URL. Bytes and files may contain a data URI or Base64 too. The type is
-                determined from the bytes, and the service receives one form: a data URI with that type.
-            on_progress: Called as ``on_progress(sent, total)``, in bytes of the image, on the event loop, at most about
-                ten times a second. ``sent`` decreases if the upload is retried. It must not raise. It is not called for
-                an asset that is reused.
-
-        Raises:
-            InvalidRequestError: The image is missing, empty or not an image, or the URL is of another origin. Nothing
-                was sent.
-        """
+        """Upload an image, also one as text in bytes or a file, or reuse an asset of the service, also by its URL."""
         asset = image if isinstance(image, ReferenceAsset) else None
-        text = _url_of(asset) if asset is not None else image
+        if asset is not None and asset.url is None:
+            raise _make_error(f"the asset {excerpt(asset.id)!r} has no URL")
+        text = image if asset is None else asset.url
         if isinstance(text, str) and (asset is not None or is_url(text)):
             url = self._endpoints.absolute_asset(text.strip())
             # The service does not state when it was uploaded.
@@ -95,7 +77,7 @@ class Uploads:
         return await self.upload_body(await self.run(image_body, source), on_progress=on_progress)
 
     async def upload_body(self, body: "ImageBody", *, on_progress: OnSent | None = None) -> ReferenceAsset:
-        """Upload an image that was read already. ``on_progress`` is that of :meth:`upload`."""
+        """Upload an image that was read already."""
         if on_progress is not None:
             body = evolve(body, on_sent=Progress(self._clock, on_progress).report)
         uploaded_at = self._clock.wall()
@@ -103,7 +85,7 @@ class Uploads:
 
     async def run(self, call: Callable[..., T], *arguments: Any) -> T:
         """Return the result of ``call(*arguments)``, which reads an image, in a thread."""
-        with self._hold():
+        with hold_of(self._clock)():
             return await asyncio.to_thread(call, *arguments)
 
     async def _send(self, body: Body) -> ReferenceAsset:
@@ -161,21 +143,25 @@ class ImageBody:
 
 def image_body(image: Any) -> ImageBody:
     """Return the request body for an image; InvalidRequestError if it is none, or cannot be read."""
-    if isinstance(image, str) and _is_data_uri(image[:_TEXT_HEAD]):
+    if isinstance(image, str) and _is_data_uri(image):
         return _text_body(image, "the data URI")
     if isinstance(image, str | os.PathLike):
         file = _read_path(image)
-        if not isinstance(file, InvalidRequestError):
-            return _bytes_body(*file)
-        if not isinstance(image, str) or not _is_base64(image[:_TEXT_HEAD]):
+        if isinstance(file, InvalidRequestError):
+            if isinstance(image, str) and _is_base64(image):
+                return _text_body(image, "the Base64 text")
             raise file
-        return _text_body(image, "the Base64 text")
-    if isinstance(image, bytes):
-        return _bytes_body(image, "the image")
-    if hasattr(image, "read"):
-        return _bytes_body(*_read_file(image))
-    message = f"an image is a path, bytes, a binary file, a data URI, an asset or its URL, not {type(image).__name__}"
-    raise TypeError(message)
+        data, name = file
+    elif isinstance(image, bytes):
+        data, name = image, "the image"
+    elif hasattr(image, "read"):
+        data, name = _read_file(image)
+    else:
+        kind = type(image).__name__
+        raise TypeError(f"an image is a path, bytes, a binary file, a data URI, an asset or its URL, not {kind}")
+    if _is_text(data):
+        return _text_body(data.decode("utf-8-sig", "replace"), f"the text in {name}")
+    return _make_body(data, name)
 
 
 def _read_path(path: str | os.PathLike[str]) -> tuple[bytes, str] | InvalidRequestError:
@@ -186,10 +172,9 @@ def _read_path(path: str | os.PathLike[str]) -> tuple[bytes, str] | InvalidReque
         name = f"the file whose name has {len(text)} characters"
     try:
         mode = Path(path).stat().st_mode
-        if stat.S_ISDIR(mode):
-            raise _make_error(f"{name} is a directory, not an image")
         if not stat.S_ISREG(mode):
-            raise _make_error(f"{name} is not a regular file")
+            kind = "a directory, not an image" if stat.S_ISDIR(mode) else "not a regular file"
+            raise _make_error(f"{name} is {kind}")
         with Path(path).open("rb", buffering=0) as file:
             head = file.read(SIGNATURE_SIZE)
             if not _is_text(head):
@@ -206,39 +191,41 @@ def _read_path(path: str | os.PathLike[str]) -> tuple[bytes, str] | InvalidReque
         return _make_error(f"{name} cannot be read: {_reason(error)}")
 
 
-def _is_data_uri(head: str) -> bool:
-    return head.lstrip(_AROUND)[:5].lower() == "data:"
+def _is_data_uri(text: str) -> bool:
+    return text[:_TEXT_HEAD].lstrip(_AROUND)[:5].lower() == "data:"
 
 
-def _is_base64(head: str) -> bool:
+def _is_base64(text: str) -> bool:
     """Whether a text with this beginning may be an image in Base64."""
-    text = "".join(unquote(head.lstrip(_AROUND)).split())[:_BASE64_SIGNATURE_LENGTH]
-    return len(text) >= _MIN_BASE64_LENGTH and image_type(_decode_base64(_standard_base64(text)) or b"") is not None
+    head = "".join(unquote(text[:_TEXT_HEAD].lstrip(_AROUND)).split())[:_BASE64_SIGNATURE_LENGTH]
+    return len(head) >= _MIN_BASE64_LENGTH and image_type(_decode_base64(head) or b"") is not None
 
 
-def _is_text(head: bytes) -> bool:
-    """Whether this is the beginning of an image as text, not of its bytes."""
-    text = head[:_TEXT_HEAD].decode("utf-8-sig", "replace")
-    return _is_data_uri(text) or _is_base64(text)
-
-
-def _bytes_body(data: bytes, name: str) -> ImageBody:
-    """Return the body for the bytes of an image, or of a text that contains one."""
-    if not _is_text(data[:_TEXT_HEAD]):
-        return _encode_image(data, name)
-    return _text_body(data.decode("utf-8-sig", "replace"), f"the text in {name}")
+def _is_text(data: bytes) -> bool:
+    """Whether this is an image as text, not its bytes."""
+    head = data[:_TEXT_HEAD].decode("utf-8-sig", "replace")
+    return _is_data_uri(head) or _is_base64(head)
 
 
 def _text_body(text: str, name: str) -> ImageBody:
-    """Return the body for a data URI, or for Base64."""
+    """Return the body for Base64, or for a data URI (RFC 2397), whose data is Base64 or else percent-encoded."""
     text = text.strip(_AROUND)
-    return _data_uri_body(text, name) if _is_data_uri(text[:5]) else _encode_image(_decode_text(text, name), name)
+    if _is_data_uri(text):
+        if mark := _BASE64_MARK.search(text, 0, _LONGEST_DATA_URI_HEADER):
+            text = text[mark.end() :]
+        elif "," in text:
+            return _make_body(unquote_to_bytes(text.partition(",")[2]), name)
+        else:
+            raise _make_error(f"{name} has no comma: it must be like data:image/png;base64,…")
+    return _make_body(_decode_text(text, name), name)
 
 
 def _read_file(file: Any) -> tuple[bytes, str]:
     given = getattr(file, "name", None)
     name = f"the file {excerpt(given)!r}" if isinstance(given, str) else "the file"
-    position = _position(file)
+    position = 0
+    with suppress(AttributeError, OSError, TypeError, ValueError):
+        position = int(file.tell())
     with UserCode(is_awaited=False) as call:
         data = file.read()
     if call.error is not None:
@@ -255,13 +242,6 @@ def _read_file(file: Any) -> tuple[bytes, str]:
     )
 
 
-def _position(file: Any) -> int:
-    try:
-        return int(file.tell())
-    except (AttributeError, OSError, TypeError, ValueError):
-        return 0
-
-
 def _check_type(head: bytes, name: str) -> str:
     if not head:
         raise _make_error(f"{name} is empty")
@@ -274,27 +254,14 @@ def _check_type(head: bytes, name: str) -> str:
     return mime
 
 
-def _encode_image(data: bytes, name: str) -> ImageBody:
+def _make_body(data: bytes, name: str) -> ImageBody:
     return ImageBody(_check_type(data[:SIGNATURE_SIZE], name), data)
-
-
-def _data_uri_body(uri: str, name: str) -> ImageBody:
-    """Return the body for a data URI (RFC 2397): its data is Base64, or else percent-encoded."""
-    mark = _BASE64_MARK.search(uri, 0, _LONGEST_DATA_URI_HEADER)
-    if mark is not None:
-        data = _decode_text(uri[mark.end() :], name)
-    else:
-        _, comma, text = uri.partition(",")
-        if not comma:
-            raise _make_error(f"{name} has no comma: it must be like data:image/png;base64,…")
-        data = unquote_to_bytes(text)
-    return _encode_image(data, name)
 
 
 def _decode_text(text: str, name: str) -> bytes:
     """Decode Base64, standard or URL-safe, with or without white space and padding, also percent-encoded."""
     text = unquote(text) if "%" in text else text
-    text = _standard_base64("".join(text.split())).rstrip("=")
+    text = "".join(text.split()).rstrip("=")
     if "=" in text:
         raise _make_error(f"{name} continues after its padding, at character {text.index('=') + 1} of its data")
     chunks: list[bytes] = []
@@ -307,22 +274,13 @@ def _decode_text(text: str, name: str) -> bytes:
     return b"".join(chunks)
 
 
-def _standard_base64(text: str) -> str:
-    return text.replace("-", "+").replace("_", "/")
-
-
 def _decode_base64(text: str) -> bytes | None:
-    """Decode Base64 without padding; None if it is invalid."""
+    """Decode Base64, standard or URL-safe, without padding; None if it is invalid."""
+    padded = text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4)
     try:
-        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True) if text.isascii() else None
+        return base64.b64decode(padded, validate=True) if text.isascii() else None
     except ValueError:
         return None
-
-
-def _url_of(asset: ReferenceAsset) -> str:
-    if asset.url is None:
-        raise _make_error(f"the asset {excerpt(asset.id)!r} has no URL")
-    return asset.url
 
 
 def _reason(error: BaseException) -> str:

@@ -7,14 +7,13 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError("the sandbox needs PIL: pip install 'vidgen-async[sandbox]'") from error
 
+from vidgen_async.sandbox.accounts import Account, Failure, LedgerEntry, SandboxTask, outcome_by_prompt
 from vidgen_async.sandbox.catalog import SNAPSHOT, CatalogEntry
 from vidgen_async.sandbox.clock import SandboxClock
 from vidgen_async.sandbox.faults import Fault, FaultPlan, PlannedFault
-from vidgen_async.sandbox.ledger import Account, LedgerEntry
 from vidgen_async.sandbox.request_log import ReceivedCreate, ReceivedRequest
 from vidgen_async.sandbox.state_file import StateError
-from vidgen_async.sandbox.tasks import Failure, SandboxTask, outcome_by_prompt
-from vidgen_async.sandbox.web.fault_input import plan_text
+from vidgen_async.sandbox.web.control import plan_text
 
 __all__ = [
     "SNAPSHOT",

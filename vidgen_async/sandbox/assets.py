@@ -12,10 +12,9 @@ from attrs import define, field, frozen
 from PIL import Image, UnidentifiedImageError
 from PIL.JpegImagePlugin import JpegImageFile
 
-from vidgen_async.sandbox.ledger import Account
+from vidgen_async.sandbox.accounts import Account
+from vidgen_async.sandbox.http import ASSET_PATH, Refusal, pattern
 from vidgen_async.sandbox.links import LinkSigner, PublicAddresses
-from vidgen_async.sandbox.responses import Refusal
-from vidgen_async.sandbox.routes import ASSET_PATH, pattern
 
 RETENTION = 72 * 3600.0
 #: The formats that Pillow decodes itself; for some others it would start an external program.
@@ -40,15 +39,8 @@ class Asset:
         return ASSET_PATH.format(asset=self.id, name=self.name)
 
 
-@frozen
-class DecodedImage:
-    content: bytes = field(repr=False)
-    mime: str
-    suffix: str
-
-
-def decode_image(text: str) -> DecodedImage:
-    """Return the image in a data URI or in Base64; its format is that of its content. A large one is refused."""
+def decode_image(text: str) -> tuple[bytes, str]:
+    """Return the image in a data URI or in Base64, and the format of its content. A large one is refused."""
     text = text.strip()
     head, comma, payload = text.partition(",") if text[:5].lower() == "data:" else (";base64", ",", text)
     if not comma:
@@ -63,7 +55,9 @@ def decode_image(text: str) -> DecodedImage:
     if not content:
         raise Refusal(400, "EMPTY_REFERENCE_ASSET", "the uploaded content is empty; upload the original file again")
     try:
-        with _open_image(content) as image:
+        # A JPEG with several pictures, as cameras store them, is a JPEG; Image.open names it MPO, and warns of some.
+        file, is_jpeg = io.BytesIO(content), content.startswith(b"\xff\xd8\xff")
+        with JpegImageFile(file) if is_jpeg else Image.open(file, formats=FORMATS) as image:
             if image.width * image.height > MOST_PIXELS:
                 raise Image.DecompressionBombError
             image.load()
@@ -75,19 +69,11 @@ def decode_image(text: str) -> DecodedImage:
         raise _invalid(f"{why}; the service may accept other formats") from error
     except Exception as error:  # Pillow's decoders raise errors of many types
         raise _invalid(f"the image cannot be decoded: {type(error).__name__}") from error
-    # Not the media type of the image: of an animated PNG it is another one.
-    return DecodedImage(content, Image.MIME[kind], kind.lower())
+    return content, kind
 
 
 def _invalid(why: str) -> Refusal:
     return Refusal(400, "INVALID_REFERENCE_IMAGE", why)
-
-
-def _open_image(content: bytes) -> Image.Image:
-    """A JPEG with several pictures, as cameras store them, is a JPEG; Image.open names it MPO, and warns of some."""
-    if content.startswith(b"\xff\xd8\xff"):
-        return JpegImageFile(io.BytesIO(content))
-    return Image.open(io.BytesIO(content), formats=FORMATS)
 
 
 @define
@@ -99,12 +85,12 @@ class AssetStore:
     retention: float = RETENTION
     by_id: dict[str, Asset] = field(factory=dict)
 
-    def add(self, account: Account, image: DecodedImage, now: float) -> Asset:
+    def make(self, account: Account, text: str, now: float) -> Asset:
+        content, kind = decode_image(text)
         name = secrets.token_hex(12)
-        file_name, expires_at = f"{name[:8]}.{image.suffix}", now + self.retention
-        asset = Asset(f"asset_{name}", account, image.content, image.mime, file_name, expires_at)
-        self.by_id[asset.id] = asset
-        return asset
+        file_name, expires_at = f"{name[:8]}.{kind.lower()}", now + self.retention
+        # Not the media type of the image: of an animated PNG it is another one.
+        return Asset(f"asset_{name}", account, content, Image.MIME[kind], file_name, expires_at)
 
     def __iter__(self) -> Iterator[Asset]:
         return iter(tuple(self.by_id.values()))
@@ -127,10 +113,10 @@ class AssetStore:
 
     def is_own_url(self, url: str, host: str | None) -> bool:
         """Return whether it is the full URL of an asset for a client with this Host; a proxy may change the scheme."""
-        found = re.match(r"https?://([^/?#]*)([^?#]*)", url, re.IGNORECASE)
-        return bool(
-            found and found[1].lower() in self.addresses.own_hosts(host) and pattern(ASSET_PATH).fullmatch(found[2])
-        )
+        urls = (f"http://{host or ''}", self.addresses.listening.service, self.addresses.public_url or "")
+        own_hosts = {url.partition("://")[2].lower() for url in urls}
+        found = re.match(r"https?://([^/?#]+)([^?#]*)", url, re.IGNORECASE)
+        return bool(found and found[1].lower() in own_hosts and pattern(ASSET_PATH).fullmatch(found[2]))
 
     def by_url(self, account: Account, url: str, now: float) -> Asset:
         """Return the asset at a full URL of this service, or a path of it, which must have its complete token."""

@@ -82,7 +82,6 @@ def changed_entry(changes: Mapping[str, Any], entry: CatalogEntry) -> CatalogEnt
 def _entry(
     code: str, name: str, durations: Iterable[int], limits: tuple[int | None, ...] = (None, None, None), **more: Any
 ) -> CatalogEntry:
-    """Return an entry with its limits of reference images, audios and videos."""
     more |= zip(("max_reference_images", "max_reference_audios", "max_reference_videos"), limits, strict=True)
     return CatalogEntry(code=code, name=name, durations=tuple(durations), **more)
 

@@ -129,7 +129,6 @@ def read_request(fields: CreateFields, entry: CatalogEntry) -> dict[str, Any]:
 
 
 def count(request: Mapping[str, Any], kind: str) -> int:
-    """Return the number of references to images, audios or videos."""
     return sum(len(request.get(name, ())) for name in (f"{kind}_urls", f"{kind}_ids", f"reference_{kind}s"))
 
 

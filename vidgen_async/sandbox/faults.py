@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from attrs import define, evolve, field, frozen
 
+from vidgen_async.sandbox.http import JSON_TYPE, Answer
 from vidgen_async.sandbox.input_rules import OBJECT, number, string, whole_number
-from vidgen_async.sandbox.responses import JSON_TYPE, Answer
 
 Op = Literal[
     "models.list",
@@ -25,8 +25,6 @@ Op = Literal[
 
 OPS: tuple[str, ...] = get_args(Op)
 
-Change = Callable[[Answer], Answer]
-
 # The types of the arguments of faults. Their rules hold for faults that are planned by name, over HTTP and on the
 # command line: a status below 200 is not the end of an answer, and a header is one line.
 HeaderName = Annotated[str, string(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", "a header's name")]
@@ -37,10 +35,6 @@ Seconds = Annotated[float, number(0, 1e9)]
 Share = Annotated[float, number(0, 1 << 32)]
 Rate = Annotated[float, number(0.1, 1e9)]
 Size = Annotated[int, whole_number(0, 1 << 32)]
-
-
-def _unchanged(answer: Answer) -> Answer:
-    return answer
 
 
 @frozen(kw_only=True)
@@ -63,7 +57,7 @@ class Fault:
     ends: Literal["close", "reset"] | None = None
     #: Bytes to send instead of an HTTP answer; the connection is closed after them.
     raw: bytes | None = None
-    changes: Change = _unchanged
+    changes: Callable[[Answer], Answer] = lambda answer: answer
     #: How much of the body to send before closing the connection: bytes (int) or a share (float).
     cuts: float | None = None
     #: Bytes of the body per second of real time.
@@ -85,8 +79,16 @@ class Fault:
     ) -> "Fault":
         """Answer with any status and body: bytes and str unchanged, anything else as JSON, None an error body. With
         ``made=True`` the task is created anyway, e.g. a 503 or 504 after which the receipt is unknown."""
+        if body is None:
+            answer = Answer.error(code, f"SANDBOX_{code}", f"the sandbox answers {code} because of a planned fault")
+        elif isinstance(body, bytes | str):
+            data = body if isinstance(body, bytes) else body.encode("utf-8", "surrogatepass")
+            media_type = JSON_TYPE if data[:1] in (b"{", b"[") else "text/plain; charset=utf-8"
+            answer = Answer(code, data, {"Content-Type": media_type})
+        else:
+            answer = Answer.json(code, body)
         typed = {} if content_type is None else {"Content-Type": content_type}
-        answer = _answer(code, body).with_headers({**(headers or {}), **typed})
+        answer = answer.with_headers({**(headers or {}), **typed})
         return cls(name=f"status {code}", made=made, changes=lambda _: answer)
 
     @classmethod
@@ -99,8 +101,7 @@ class Fault:
     @classmethod
     def redirect(cls, location: HeaderValue, status: Status = 307, *, made: bool = False) -> "Fault":
         """Answer with a redirect to ``location``."""
-        fault = cls.status(status, b"", headers={"Location": location}, made=made)
-        return evolve(fault, name=f"redirect {status}")
+        return evolve(cls.status(status, b"", headers={"Location": location}, made=made), name=f"redirect {status}")
 
     @classmethod
     def close_before_body(cls) -> "Fault":
@@ -163,10 +164,8 @@ class Fault:
     def without_id(cls, *, made: bool = True) -> "Fault":
         """Send the real answer without ``id`` and ``task_id``."""
 
-        def without(body: dict[str, Any]) -> dict[str, Any]:
-            return {name: body[name] for name in body if name not in ("id", "task_id")}
-
-        return cls.edit(without, made=made, name="without id")
+        ids = ("id", "task_id")
+        return cls.edit(lambda body: {n: body[n] for n in body if n not in ids}, made=made, name="without id")
 
     @classmethod
     def garble(cls, body: bytes = b'{"id": "task_\xff\xfe', *, made: bool = True) -> "Fault":
@@ -216,16 +215,6 @@ def made_up_answer(op: str) -> Answer:
         made_up = f"task_{secrets.token_hex(12)}"
         return Answer.json(202, {"id": made_up, "task_id": made_up, "status": "queued"})
     return Answer.json(200, {"id": f"asset_{secrets.token_hex(12)}"})
-
-
-def _answer(code: int, body: object) -> Answer:
-    if body is None:
-        return Answer.error(code, f"SANDBOX_{code}", f"the sandbox answers {code} because of a planned fault")
-    if isinstance(body, bytes | str):
-        data = body if isinstance(body, bytes) else body.encode("utf-8", "surrogatepass")
-        media_type = JSON_TYPE if data[:1] in (b"{", b"[") else "text/plain; charset=utf-8"
-        return Answer(code, data, {"Content-Type": media_type})
-    return Answer.json(code, body)
 
 
 @define(eq=False)

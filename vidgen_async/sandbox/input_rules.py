@@ -14,7 +14,6 @@ from cattrs import BaseValidationError, Converter, ForbiddenExtraKeysError, tran
 
 T = TypeVar("T")
 
-#: Characters of a value in a message.
 SHOWN = 80
 #: How deep arrays and objects may be nested. The sandbox's own limit: the description sets none.
 DEEPEST = 100
@@ -76,16 +75,14 @@ def parse_json(raw: bytes | str) -> Any:
         value = json.loads(raw, parse_constant=_parse_float, parse_float=_parse_float)
     except RecursionError:
         raise ValueError("too deep") from None
-    level = _nested([value])
-    for _ in range(DEEPEST):
-        level = [inner for outer in level for inner in _nested(outer.values() if isinstance(outer, dict) else outer)]
-    if level:
+    if _is_deeper(value, DEEPEST):
         raise ValueError("too deep")
     return value
 
 
-def _nested(values: Iterable[Any]) -> list[Any]:
-    return [value for value in values if isinstance(value, list | dict)]
+def _is_deeper(value: Any, levels: int) -> bool:
+    members = value.values() if isinstance(value, dict) else value
+    return isinstance(value, dict | list) and (not levels or any(_is_deeper(each, levels - 1) for each in members))
 
 
 def _parse_float(text: str) -> float:
@@ -117,7 +114,6 @@ def structure(fields: Mapping[str, Any], kind: type[T], problems: Iterable[str] 
 
 
 def show(value: object) -> str:
-    """Return a value as JSON for a message, cut off after 80 characters."""
     text = json.dumps(value)
     return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
 

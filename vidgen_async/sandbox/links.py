@@ -10,13 +10,11 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Collection
 from urllib.parse import parse_qsl, quote
 
 from attrs import define, field, frozen
 
-from vidgen_async.sandbox.responses import Refusal
-from vidgen_async.sandbox.routes import PREFIX
+from vidgen_async.sandbox.http import PREFIX, Refusal
 
 WEEK = 7 * 86400.0
 #: A Host that may become part of a link. Others are ignored: they could change the link, or a header.
@@ -42,7 +40,7 @@ def name_in(host: str | None) -> str | None:
     return found["name"].strip("[]").lower() if found and int((found["port"] or ":0")[1:]) < 65536 else None
 
 
-def _check_origin(name: str, url: str | None) -> str | None:
+def check_origin(name: str, url: str | None) -> str | None:
     if url is None:
         return None
     found = _ORIGIN.fullmatch(url)
@@ -56,14 +54,9 @@ def _check_origin(name: str, url: str | None) -> str | None:
 class PublicAddresses:
     """The configured addresses, or None for those of each request."""
 
-    public_url: str | None = None
-    public_links_url: str | None = None
-    #: Where the sandbox listens.
+    public_url: str | None
+    public_links_url: str | None
     listening: Addresses = Addresses("", "")
-
-    def __attrs_post_init__(self) -> None:
-        self.public_url = _check_origin("public_url", self.public_url)
-        self.public_links_url = _check_origin("public_links_url", self.public_links_url)
 
     def for_host(self, host: str | None) -> Addresses:
         """Return the addresses for a client that sent this Host; by default the links have its name and our port."""
@@ -71,11 +64,6 @@ class PublicAddresses:
         found, port = _ORIGIN.fullmatch(service), self.listening.links.rpartition(":")[2]
         beside = f"http://{found['name']}:{port}" if found else self.listening.links
         return Addresses(service, self.public_links_url or beside)
-
-    def own_hosts(self, host: str | None) -> Collection[str]:
-        """Return the hosts, with their ports, that mean this service in a request with this Host."""
-        urls = (self.listening.service, self.public_url or "")
-        return {(host or "").lower(), *(url.partition("://")[2].lower() for url in urls)} - {""}
 
 
 @define
@@ -101,7 +89,6 @@ class LinkSigner:
             raise Refusal(401, "LINK_EXPIRED", "the link has expired; query the task again for the latest one")
 
     def token(self, path: str) -> str:
-        """Return the token in the URL of an uploaded image."""
         return base64.urlsafe_b64encode(self._digest(f"asset {path}")).decode()
 
     def _signature(self, path: str, expires: str) -> str:

@@ -18,7 +18,6 @@ Handler = Callable[["Origin", web.BaseRequest], Awaitable[web.StreamResponse]]
 
 #: Iterations of the event loop after which a connection that was just accepted has its handler.
 SETTLING_PASSES = 3
-#: Seconds in which a cancelled handler must end.
 SHUTDOWN_TIMEOUT = 0.1
 
 _open: "set[Origin]" = set()

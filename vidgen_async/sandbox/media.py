@@ -26,14 +26,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-#: Returns a film as an MP4; raises an exception soon after the given function returns True.
-Renderer = Callable[["Film", Callable[[], bool]], bytes]
 
 #: Width to height (2.4).
 RATIOS = {"9:16": (9, 16), "1:1": (1, 1), "3:4": (3, 4), "4:3": (4, 3), "16:9": (16, 9)}
 DEFAULT_RATIO = "16:9"
 FPS = 24
-#: Bytes of the videos in the cache.
 CACHE_SIZE = 256 << 20
 #: The comment in the metadata of each small video, which is replaced by one of the same length.
 COMMENT = b"0" * 64
@@ -41,8 +38,6 @@ COMMENT = b"0" * 64
 QUOTES = "\u2018\u2019\u201c\u201d"
 #: ITU-R BT.601 in the terms of the encoder, and the values of black and white in its limited range.
 _BT601, _LIMITED, _BLACK, _WHITE = 6, 1, 16, 235
-#: Several threads may need the renderer first; a missing one is logged once.
-_IMPORT_LOCK = threading.Lock()
 
 
 @frozen(cache_hash=True)
@@ -190,7 +185,7 @@ class RenderCache:
 
     async def _render(self, film: Film) -> bytes:
         try:
-            video = await self.run(_make, film, self._stop.is_set)
+            video = await self.run(find_renderer(), film, self._stop.is_set)
         finally:
             del self._renderings[film]
         self.rendered += 1
@@ -200,14 +195,8 @@ class RenderCache:
         return video
 
 
-def _make(film: Film, is_stopped: Callable[[], bool]) -> bytes:
-    with _IMPORT_LOCK:
-        make = find_renderer()
-    return make(film, is_stopped)
-
-
 @cache
-def find_renderer() -> Renderer:
+def find_renderer() -> Callable[[Film, Callable[[], bool]], bytes]:
     """Return what makes the videos; without PyAV they are placeholders, which is logged."""
     try:
         import av  # noqa: F401, PLC0415 - see above

@@ -10,7 +10,7 @@ from attrs import define, field
 from vidgen_async.sandbox.input_rules import parse_json
 
 OriginName = Literal["service", "links"]
-#: The log holds at least this many of the latest requests, each with at most this many bytes of its body.
+#: At least this many of the latest requests are stored, each with at most this many bytes of its body.
 LOGGED_REQUESTS = 20_000
 LOGGED_BODY = 10_000
 
@@ -80,31 +80,6 @@ class ReceivedCreate:
     def sha256(self) -> str:
         """The digest of the body's bytes."""
         return hashlib.sha256(self.raw).hexdigest()
-
-
-@define
-class RequestLog:
-    """Every create in order of arrival, and the latest requests."""
-
-    creates: list[ReceivedCreate] = field(factory=list)
-    requests: list[ReceivedRequest] = field(factory=list)
-    _received: int = 0
-
-    def add(self, request: ReceivedRequest) -> None:
-        if len(self.requests) >= 2 * LOGGED_REQUESTS:
-            del self.requests[:LOGGED_REQUESTS]
-        self._received += 1
-        request.n = self._received
-        self.requests.append(request)
-        if request.op == "videos.create":
-            key = request.headers.get("Idempotency-Key")
-            request.create = ReceivedCreate(len(self.creates) + 1, key, request.headers, request.at)
-            self.creates.append(request.create)
-
-    def clear(self) -> None:
-        self._received = 0
-        self.creates.clear()
-        self.requests.clear()
 
 
 #: Called with every request when it arrives, and again when it has been handled.

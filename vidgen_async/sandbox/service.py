@@ -4,19 +4,17 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
+from vidgen_async.sandbox.accounts import DEFAULT_BALANCE, Outcome, outcome_by_prompt
 from vidgen_async.sandbox.assets import RETENTION, AssetStore
 from vidgen_async.sandbox.clock import SandboxClock
-from vidgen_async.sandbox.ledger import DEFAULT_BALANCE
-from vidgen_async.sandbox.links import WEEK, Addresses, LinkSigner, PublicAddresses
+from vidgen_async.sandbox.links import WEEK, Addresses, LinkSigner, PublicAddresses, check_origin
 from vidgen_async.sandbox.listener import Origin
 from vidgen_async.sandbox.request_handler import RequestDispatcher
 from vidgen_async.sandbox.request_log import OnRequest
-from vidgen_async.sandbox.state import SandboxState
+from vidgen_async.sandbox.state import CreateOptions, SandboxState
 from vidgen_async.sandbox.state_file import StateError, StateFile
-from vidgen_async.sandbox.tasks import CreateOptions, Outcome, outcome_by_prompt
 from vidgen_async.sandbox.web.control import control_pages
 from vidgen_async.sandbox.web.pages import console_pages
 
@@ -53,11 +51,10 @@ class Sandbox(SandboxState):
         allow_unknown_fields: Accept creates with fields that section 2.4 does not have.
         accounts: More accounts: their names and credits.
         state: A file, or a directory for it, that stores accounts, ledgers, tasks, uploads, the catalog, the time and
-            the secret of the links. A sandbox that is opened with it again continues where the last one ended, even if
-            that was killed. The changes of a request are stored before its answer is sent (503 if that fails), and
-            changes from Python with the next answer or on closing. Stored accounts keep their credits; those of the
-            arguments are added to them. Ports, faults, planned failures, received requests and the submissions that
-            count for the limit are not stored.
+            the secret of the links: a sandbox that is opened with it continues where the last one ended, even if that
+            was killed. Changes are stored before the answer of their request (503 if that fails), those from Python
+            with the next answer or on closing. Stored accounts keep their credits; those of the arguments are added.
+            Ports, faults, planned failures, received requests and counted submissions are not stored.
         on_request: Called in the event loop with every request when it arrives, and again when it has been handled. It
             must not raise.
 
@@ -91,9 +88,12 @@ class Sandbox(SandboxState):
         state: str | os.PathLike[str] | None = None,
         on_request: OnRequest | None = None,
     ) -> None:
+        addresses = PublicAddresses(
+            check_origin("public_url", public_url), check_origin("public_links_url", public_links_url)
+        )
         super().__init__(
             clock or SandboxClock(speed),
-            AssetStore(PublicAddresses(public_url, public_links_url), LinkSigner(link_lifetime), retention),
+            AssetStore(addresses, LinkSigner(link_lifetime), retention),
             CreateOptions(queued_for, running_for, submission_limit, allow_unknown_fields, outcome),
         )
         self._api_key_argument = api_key
@@ -129,9 +129,7 @@ class Sandbox(SandboxState):
         self.assets.addresses.listening = Addresses(self._service.url, self._links.url)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:

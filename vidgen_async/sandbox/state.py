@@ -1,20 +1,34 @@
 """What a sandbox holds and offers in Python, apart from its sockets."""
 
 import heapq
+import math
+import secrets
+from itertools import count
 from typing import Any
 
-from attrs import evolve
+from attrs import evolve, field, frozen
+from attrs.validators import ge, lt
 
+from vidgen_async.sandbox.accounts import DEFAULT_BALANCE, Account, Accounts, Failure, LedgerEntry, Outcome, SandboxTask
 from vidgen_async.sandbox.assets import AssetStore
 from vidgen_async.sandbox.catalog import SNAPSHOT, CatalogEntry
 from vidgen_async.sandbox.clock import SandboxClock
 from vidgen_async.sandbox.faults import FaultPlan
-from vidgen_async.sandbox.ledger import DEFAULT_BALANCE, Account, Accounts, LedgerEntry
+from vidgen_async.sandbox.http import LINK_PATH
 from vidgen_async.sandbox.links import Addresses
 from vidgen_async.sandbox.media import RenderCache
-from vidgen_async.sandbox.request_log import ReceivedCreate, ReceivedRequest, RequestLog
-from vidgen_async.sandbox.routes import LINK_PATH
-from vidgen_async.sandbox.tasks import DEFAULT_REASON, CreateOptions, Failure, SandboxTask
+from vidgen_async.sandbox.request_log import LOGGED_REQUESTS, ReceivedCreate, ReceivedRequest
+
+
+@frozen
+class CreateOptions:
+    """How creates are handled: the arguments of :class:`~vidgen_async.sandbox.Sandbox` of the same names."""
+
+    queued_for: float = field(validator=[ge(0.0), lt(math.inf)])
+    running_for: float = field(validator=[ge(0.0), lt(math.inf)])
+    submission_limit: int
+    allow_unknown_fields: bool
+    outcome: Outcome
 
 
 class SandboxState:
@@ -31,10 +45,12 @@ class SandboxState:
         self.create_options = options
         #: A heap of the tasks whose failure will be refunded, each with the time of its end and its id.
         self.refunds: list[tuple[float, str, SandboxTask]] = []
-        #: How the next tasks end, in order.
         self.next_failures: list[Failure] = []
         self.render_cache = RenderCache()
-        self.log = RequestLog()
+        #: Every POST /videos whose head arrived, in order, whatever its outcome.
+        self.creates: list[ReceivedCreate] = []
+        #: The requests at both origins, in order; only the latest if there are more than 20,000.
+        self.requests: list[ReceivedRequest] = []
 
     @property
     def base_url(self) -> str:
@@ -65,16 +81,6 @@ class SandboxState:
         return next(iter(self.accounts.values()))
 
     @property
-    def creates(self) -> list[ReceivedCreate]:
-        """Every POST /videos whose head arrived, in order, whatever its outcome."""
-        return self.log.creates
-
-    @property
-    def requests(self) -> list[ReceivedRequest]:
-        """The requests at both origins, in order; only the latest if there are more than 20,000."""
-        return self.log.requests
-
-    @property
     def rendered(self) -> int:
         """How many videos were rendered, or read from the package where PyAV is not installed."""
         return self.render_cache.rendered
@@ -91,7 +97,10 @@ class SandboxState:
 
     def account(self, name: str) -> Account:
         """Return the account of this name; a LookupError lists the names that exist."""
-        return self.accounts.by_name(name)
+        for account in self.accounts.values():
+            if account.name == name:
+                return account
+        raise LookupError(f"there is no account {name!r}; there are: {', '.join(self.accounts.names)}")
 
     @property
     def balance(self) -> int:
@@ -119,15 +128,30 @@ class SandboxState:
         self, *, name: str | None = None, api_key: str | None = None, balance: int = DEFAULT_BALANCE
     ) -> Account:
         """Add an account with its own key and ledger. ValueError if the name or the key is invalid or in use."""
-        return self.accounts.open(name, api_key, balance, self.clock.now())
+        api_key = f"sandbox-key-{secrets.token_hex(16)}" if api_key is None else api_key
+        free = (f"account-{n}" for n in count(1) if f"account-{n}" not in self.accounts.names)
+        account = Account(next(free) if name is None else name, api_key)
+        self.accounts.put(account)
+        account.book(self.clock.now(), "opening", balance)
+        return account
 
-    def add_task(self, task: SandboxTask, *, is_refunded: bool = False) -> None:
+    def add_task(self, task: SandboxTask) -> None:
         """Add a task with its Idempotency-Key and the refund to expect."""
         self.tasks[task.id] = task
         if task.idempotency_key is not None:
             task.account.keys[task.idempotency_key] = task.id
-        if task.failure and task.failure.refund and not is_refunded:
+        if task.failure and task.failure.refund:
             heapq.heappush(self.refunds, (task.ends_at, task.id, task))
+
+    def add_request(self, request: ReceivedRequest) -> None:
+        if len(self.requests) >= 2 * LOGGED_REQUESTS:
+            del self.requests[:LOGGED_REQUESTS]
+        request.n = self.requests[-1].n + 1 if self.requests else 1
+        self.requests.append(request)
+        if request.op == "videos.create":
+            key = request.headers.get("Idempotency-Key")
+            request.create = ReceivedCreate(len(self.creates) + 1, key, request.headers, request.at)
+            self.creates.append(request.create)
 
     def add_model(self, entry: CatalogEntry) -> None:
         """Add an entry to the catalog, or replace the entry with its code."""
@@ -137,7 +161,7 @@ class SandboxState:
         """Change fields of an entry, e.g. ``enabled=False`` or ``maintenance=True``."""
         self.models[code] = evolve(self.models[code], **changes)
 
-    def fail_next_task(self, reason: str = DEFAULT_REASON, *, refund: bool = True) -> None:
+    def fail_next_task(self, reason: str = "the sandbox failed this task on request", *, refund: bool = True) -> None:
         """Let the next task fail. Each call affects one more task."""
         self.next_failures.append(Failure(reason, refund))
 
@@ -148,8 +172,9 @@ class SandboxState:
     def reset(self) -> None:
         """Remove all tasks, uploads, faults, planned failures and received requests, and reduce every ledger to its
         opening entry. The accounts with their keys, the catalog and the clock stay."""
-        for each in (self.tasks, self.assets.by_id, self.refunds, self.next_failures, self.faults, self.log):
+        for each in (self.tasks, self.assets.by_id, self.refunds, self.next_failures, self.faults, self.creates):
             each.clear()
+        self.requests.clear()
         for account in self.accounts.values():
             account.reset(self.clock.now())
 

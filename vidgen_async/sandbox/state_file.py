@@ -6,18 +6,18 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve, frozen
 from cattrs import BaseValidationError, Converter, transform_error
 
+from vidgen_async.sandbox.accounts import Account, LedgerEntry, SandboxTask
 from vidgen_async.sandbox.assets import Asset
 from vidgen_async.sandbox.catalog import CatalogEntry
-from vidgen_async.sandbox.ledger import Account, LedgerEntry
 from vidgen_async.sandbox.state import SandboxState
-from vidgen_async.sandbox.tasks import SandboxTask
 
 #: Identifies our files among other SQLite files, and their format.
 APPLICATION_ID, FORMAT = 0x56675362, 4
@@ -57,34 +57,29 @@ class StateFile:
         self._stored: dict[tuple[str, str], list[Any]] = {}
         self._converter = Converter(forbid_extra_keys=True)
         self._converter.register_unstructure_hook(Account, lambda account: account.name)
-        self._converter.register_structure_hook(Account, lambda name, _: sandbox.accounts.by_name(name))
+        self._converter.register_structure_hook(Account, lambda name, _: sandbox.account(name))
         self._converter.register_unstructure_hook(bytes, lambda content: base64.b64encode(content).decode())
         self._converter.register_structure_hook(bytes, lambda text, _: base64.b64decode(text, validate=True))
 
     def open(self) -> None:
         """Open and lock the file, restore what it holds, and add the sandbox's accounts that it does not hold."""
-        with self._state_errors():
+        with self._state_errors(), ExitStack() as stack:
             # Only the owner may read it. An existing file is not opened here: closing it would release its lock.
             if not self.path.exists():
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             self._db = sqlite3.connect(self.path, timeout=0, isolation_level=None)
-            try:
-                is_new = self._is_new()
-                # A commit has reached the operating system when it returns: a killed process loses none.
-                for setting in ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = NORMAL"):
-                    self._db.execute(f"PRAGMA {setting}")
-                self._db.executescript(f"BEGIN EXCLUSIVE; {CREATE if is_new else ''} COMMIT")
-                self._restore()
-                self.save()
-            except BaseException:
-                self._db.close()
-                raise
+            stack.callback(self._db.close)
+            create = CREATE if self._is_new() else ""
+            # A commit has reached the operating system when it returns: a killed process loses none.
+            settings = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"
+            self._db.executescript(f"{settings}; BEGIN EXCLUSIVE; {create} COMMIT")
+            self._restore()
+            self.save()
+            stack.pop_all()
 
     def close(self) -> None:
-        try:
+        with closing(self._db):
             self.save()
-        finally:
-            self._db.close()
 
     def save(self) -> None:
         """Store what has changed, in one transaction. If it raises, nothing was stored; the next call does it."""
@@ -94,12 +89,10 @@ class StateFile:
         with self._state_errors(), self._db as db:
             db.execute("BEGIN")
             for key, members in lists.items():
-                stored = self._stored.get(key, [])
-                if len(members) < len(stored):
-                    db.execute("DELETE FROM records WHERE (kind, account) = (?, ?) AND n >= ?", (*key, len(members)))
-                for n, member in enumerate(members):
-                    if n >= len(stored) or (stored[n] is not member and stored[n] != member):
-                        record = json.dumps(self._converter.unstructure(member))
+                db.execute("DELETE FROM records WHERE (kind, account) = (?, ?) AND n >= ?", (*key, len(members)))
+                for n, (new, old) in enumerate(zip_longest(members, self._stored.get(key, [])[: len(members)])):
+                    if new is not old and new != old:
+                        record = json.dumps(self._converter.unstructure(new))
                         db.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", (*key, n, record))
         self._stored = lists
 
@@ -131,35 +124,31 @@ class StateFile:
         return not program
 
     def _restore(self) -> None:
-        sandbox, accounts = self._sandbox, self._sandbox.accounts
-        structure = self._converter.structure
+        sandbox, accounts, structure = self._sandbox, self._sandbox.accounts, self._converter.structure
         new_accounts = list(accounts.values())
-        refunded: set[str | None] = set()
         accounts.clear()
         rows = self._db.execute("SELECT * FROM records ORDER BY kind = 'settings', kind, account, n").fetchall()
         for kind, name, _, record in rows:
             value = json.loads(record)
-            if kind == "account":
-                accounts.put(Account(*structure(value, tuple[str, str])))
-            elif kind == "entry":
-                account, entry = accounts.by_name(name), structure(value, LedgerEntry)
-                account.ledger.append(entry)
-                account.balance = entry.balance
-                refunded |= {entry.task_id} if entry.kind == "refund" else set()
-            elif kind == "task":
-                task = structure(value, SandboxTask)
-                sandbox.add_task(task, is_refunded=task.id in refunded)
-            elif kind == "asset":
-                asset = structure(value, Asset)
-                sandbox.assets.by_id[asset.id] = asset
-            elif kind != "settings":
-                raise ValueError(f"there is no kind {kind!r}")
+            match kind:
+                case "account":
+                    accounts.put(Account(*structure(value, tuple[str, str])))
+                case "entry":
+                    sandbox.account(name).ledger.append(structure(value, LedgerEntry))
+                case "task":
+                    sandbox.add_task(structure(value, SandboxTask))
+                case "asset":
+                    asset = structure(value, Asset)
+                    sandbox.assets.by_id[asset.id] = asset
+                case _ if kind != "settings":
+                    raise ValueError(f"there is no kind {kind!r}")
         if rows:
             settings = structure(value, Settings)
-            entries = [entry for account in accounts.values() for entry in account.ledger]
             sandbox.assets.signer.secret = bytes.fromhex(settings.link_secret)
-            sandbox.models.clear()
-            sandbox.models.update((entry.code, entry) for entry in settings.models)
+            sandbox.models = {entry.code: entry for entry in settings.models}
+            entries = [entry for account in accounts.values() for entry in account.ledger]
+            refunded = {entry.task_id for entry in entries if entry.kind == "refund"}
+            sandbox.refunds = sorted(each for each in sandbox.refunds if each[1] not in refunded)
             sandbox.clock.start_at(max([settings.time(), *(entry.at for entry in entries)]))
             self._stored = {**dict(self._lists()), SETTINGS: [settings]}
         for account in new_accounts:

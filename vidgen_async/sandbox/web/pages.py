@@ -16,12 +16,12 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import urlsplit
 
+from vidgen_async.sandbox.http import Answer, Call, Refusal, media_type_of
 from vidgen_async.sandbox.links import name_in
-from vidgen_async.sandbox.responses import Answer, Refusal, media_type_of
-from vidgen_async.sandbox.routes import Call
 from vidgen_async.sandbox.state import SandboxState
 
-Page = Callable[[Call], Answer | Awaitable[Answer]]
+#: A page that returns fields is answered with 200 and these as JSON.
+Page = Callable[[Call], Answer | dict[str, Any] | Awaitable[Answer]]
 #: The pages by path (``{name}`` is one segment) and method.
 Pages = Mapping[str, Mapping[str, Page]]
 
@@ -50,6 +50,8 @@ async def answer_page(pages: Pages, methods: Mapping[str, Page], method: str, ca
         allowed = ", ".join(methods)
         raise Refusal(405, "METHOD_NOT_ALLOWED", f"this path supports {allowed}", {"Allow": allowed})
     answer = page(call)
+    if isinstance(answer, dict):
+        return Answer.json(200, answer)
     return await answer if isawaitable(answer) else answer
 
 
@@ -99,14 +101,11 @@ def console_pages(sandbox: SandboxState) -> Pages:
         name = {"Content-Disposition": f'attachment; filename="{task.id}.mp4"'}
         return Answer(200, await sandbox.video(task.id), {"Content-Type": "video/mp4", **name})
 
-    def describe(call: Call) -> Answer:
-        return Answer.json(200, openapi_document(sandbox.addresses_for(call.host).base_url))
-
     return {
         "/": {"GET": show_file},
         "/sandbox/console/{file}": {"GET": show_file},
         "/sandbox/console/videos/{task}": {"GET": save_video},
-        "/openapi.json": {"GET": describe},
+        "/openapi.json": {"GET": lambda call: openapi_document(sandbox.addresses_for(call.host).base_url)},
     }
 
 

@@ -13,14 +13,13 @@ from urllib.parse import unquote
 
 from attrs import asdict
 
-from vidgen_async.sandbox.faults import OPS
+from vidgen_async.sandbox.accounts import Account
+from vidgen_async.sandbox.faults import OPS, PlannedFault
+from vidgen_async.sandbox.http import find_route
 from vidgen_async.sandbox.input_rules import one_of, string
-from vidgen_async.sandbox.ledger import Account
 from vidgen_async.sandbox.links import Addresses
 from vidgen_async.sandbox.request_log import ReceivedCreate, ReceivedRequest
-from vidgen_async.sandbox.routes import find_route
 from vidgen_async.sandbox.state import SandboxState
-from vidgen_async.sandbox.web.fault_input import planned_as_json
 
 T = TypeVar("T")
 
@@ -76,7 +75,7 @@ def state_of(sandbox: SandboxState, limit: int, addresses: Addresses) -> dict[st
             for asset in newest(list(sandbox.assets), limit)
         ],
         "creates": [create_view(create) for create in newest(sandbox.creates, limit)],
-        "faults": [planned_as_json(planned) for planned in sandbox.faults.planned],
+        "faults": [planned_view(planned) for planned in sandbox.faults.planned],
     }
 
 
@@ -102,6 +101,10 @@ def ledger_view(
     accounts = [account] if account else list(sandbox.accounts.values())
     ledgers = [[{"account": each.name, **asdict(entry)} for entry in newest(each.ledger, limit)] for each in accounts]
     return newest(list(heapq.merge(*ledgers, key=lambda entry: entry["at"])), limit)
+
+
+def planned_view(planned: PlannedFault) -> dict[str, Any]:
+    return {"id": planned.id, **asdict(planned, recurse=False), "fault": planned.fault.name}
 
 
 def create_view(create: ReceivedCreate) -> dict[str, Any]:
@@ -209,8 +212,6 @@ def _path(sandbox: SandboxState, path: str) -> str:
     """The path as received; with a secret that percent-encoding conceals, decoded, and without the secret."""
     shown = decoded = _without_secrets(sandbox, path)
     for _ in range(_LEVELS):
-        if "%" not in decoded:
-            break
         # On each level: a secret may contain an encoded separator, and end there once it is decoded.
         decoded = unquote(decoded)
         if (hidden := _without_secrets(sandbox, decoded)) != decoded:

@@ -17,11 +17,10 @@ from vidgen_async.transports.contract.harness import (
     Scenario,
     bounded,
     by_both_ways,
-    check_errors,
     time_limit,
 )
 from vidgen_async.transports.contract.response_tests import METHODS, answer, whole
-from vidgen_async.types.http import Delivery, Request
+from vidgen_async.types.http import Delivery
 
 #: Read timeouts in seconds: where nothing is ever received, and where the beginning of a response is received first.
 SHORT, LONGER = 0.05, 0.3
@@ -29,15 +28,10 @@ SHORT, LONGER = 0.05, 0.3
 LOST = (Scenario.DROPPED, Scenario.RESET, Scenario.HALF)
 
 
-async def exchange(harness: Harness, request: Request) -> bytes:
-    async with harness.send(request) as response:
-        return await whole(response)
-
-
 @asynccontextmanager
-async def start_send(harness: Harness, op: str) -> AsyncIterator[asyncio.Task[bytes]]:
+async def start_send(harness: Harness, op: str) -> AsyncIterator["asyncio.Task[tuple[int, bytes]]"]:
     """A send without a response, which the service has received; it is cancelled when the block is left."""
-    sending = asyncio.create_task(exchange(harness, harness.request(Scenario.SILENT, op=op)))
+    sending = asyncio.create_task(answer(harness, Scenario.SILENT, op=op))
     try:
         async with time_limit("a request that is sent must reach the service"):
             while not harness.received and not sending.done():  # noqa: ASYNC110 - a user's harness sets no event
@@ -52,12 +46,11 @@ async def start_send(harness: Harness, op: str) -> AsyncIterator[asyncio.Task[by
 
 async def failure(harness: Harness, path: str, op: str, method: str = "POST") -> TransportError:
     """The error of a send that must fail."""
-    error = None
     try:
-        await exchange(harness, harness.request(path, op=op, method=method, read=SHORT))
+        await answer(harness, path, op=op, method=method, read=SHORT)
     except TransportError as raised:
         error = raised
-    if error is None:
+    else:
         pytest.fail(f"{method} {path}: a send without a response must raise a TransportError")
     assert error.op == op, f"{method} {path}: a TransportError names the operation"
     return error
@@ -72,8 +65,6 @@ async def check_nothing_was_sent(harness: Harness) -> None:
 
 class FailureTests(ContractTests):
     """What is known, raised and released when a send fails, or a create is not sent."""
-
-    # -- creates in two steps ------------------------------------------------------------------------------------------
 
     async def test_connect_sends_nothing_and_its_connection_sends_once(self) -> None:
         async with self.harness() as harness, harness.connect(harness.request()) as connection:
@@ -128,8 +119,6 @@ class FailureTests(ContractTests):
                     await bounded(connection.send(), "send() must raise")
             await check_nothing_was_sent(harness)
 
-    # -- failures ------------------------------------------------------------------------------------------------------
-
     @by_both_ways
     async def test_a_refused_connection_is_a_transport_error(self, op: str) -> None:
         async with self.harness() as harness:
@@ -169,8 +158,6 @@ class FailureTests(ContractTests):
             async with time_limit("the connection of a send that was cancelled must be closed"):
                 await harness.wait_for_open_requests()
 
-    # -- incomplete bodies ---------------------------------------------------------------------------------------------
-
     @by_both_ways
     async def test_an_incomplete_body_is_a_body_error_with_what_was_received(self, op: str) -> None:
         async with self.harness() as harness, harness.send(harness.request(Scenario.CUT, op=op)) as response:
@@ -195,8 +182,6 @@ class FailureTests(ContractTests):
             async with time_limit("the connection of a body that timed out must be closed"):
                 await harness.wait_for_open_requests()
         assert (error.received, error.delivery) == (len(got), Delivery.ANSWERED)
-
-    # -- closing -------------------------------------------------------------------------------------------------------
 
     @by_both_ways
     async def test_after_closing_a_send_is_refused(self, op: str) -> None:
@@ -240,7 +225,7 @@ async def close(harness: Harness) -> None:
         await harness.transport.aclose()
 
 
-async def cancelled(sending: "asyncio.Task[bytes] | asyncio.Task[None]") -> None:
+async def cancelled(sending: "asyncio.Task[tuple[int, bytes]] | asyncio.Task[None]") -> None:
     async with time_limit("a cancelled send must end"):
         await asyncio.wait({sending})
     assert sending.cancelled(), f"a cancelled send ends as cancelled: {sending}"
@@ -248,14 +233,12 @@ async def cancelled(sending: "asyncio.Task[bytes] | asyncio.Task[None]") -> None
 
 async def broken_chunks(harness: Harness, response: Response) -> tuple[BodyError, bytes]:
     """The error of an incomplete body, and what was received of it; the service continues after the first part."""
-    got = b""
-    with check_errors():
-        try:
-            async with time_limit("chunks() must end or raise"):
-                async for chunk in response.chunks():
-                    got += chunk
-                    if len(got) >= len(FIRST):
-                        harness.resume()
-        except BodyError as error:
-            return error, got
+    got, chunks = b"", response.chunks()
+    try:
+        while chunk := await bounded(anext(chunks, b""), "chunks() must end or raise"):
+            got += chunk
+            if len(got) >= len(FIRST):
+                harness.resume()
+    except BodyError as error:
+        return error, got
     pytest.fail("an incomplete body must end with a BodyError")

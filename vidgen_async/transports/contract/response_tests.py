@@ -30,8 +30,10 @@ async def whole(response: Response) -> bytes:
     return await bounded(response.read(), "read() must return or raise")
 
 
-async def answer(harness: Harness, path: str, *, op: str = CREATE, method: str = "POST") -> tuple[int, bytes]:
-    async with harness.send(harness.request(path, op=op, method=method)) as response:
+async def answer(
+    harness: Harness, path: str, *, op: str = CREATE, method: str = "POST", read: float = 60.0
+) -> tuple[int, bytes]:
+    async with harness.send(harness.request(path, op=op, method=method, read=read)) as response:
         return response.status, await whole(response)
 
 
@@ -41,8 +43,6 @@ class ResponseTests(ContractTests):
     async def test_it_is_a_transport(self) -> None:
         async with self.harness() as harness:
             assert isinstance(harness.transport, Transport), "a transport derives from Transport"
-
-    # -- requests ------------------------------------------------------------------------------------------------------
 
     @by_both_ways
     async def test_the_service_gets_one_request_as_it_was_made(self, op: str) -> None:
@@ -86,8 +86,6 @@ class ResponseTests(ContractTests):
             ends = await asyncio.gather(*(answer(harness, path, op=op) for path in paths))
         assert ends == [(200, b"short"), (429, b"slow down")] * 25
 
-    # -- responses -----------------------------------------------------------------------------------------------------
-
     @by_both_ways
     async def test_a_response_has_status_headers_url_and_body(self, op: str) -> None:
         async with self.harness() as harness:
@@ -113,8 +111,6 @@ class ResponseTests(ContractTests):
                 assert [request.path for request in harness.received[sent:]] == [path], (
                     f"{method} {path}: one send, one request"
                 )
-
-    # -- bodies --------------------------------------------------------------------------------------------------------
 
     @by_both_ways
     async def test_a_body_is_read_twice_as_the_same_bytes(self, op: str) -> None:
