@@ -85,16 +85,16 @@ class Reads:
         return key
 
     async def _send(self, request: Request, attempt: int) -> Response:
-        send: Callable[[Request], Awaitable[Response]] = self._transport.send
-        if request_records.logger.isEnabledFor(logging.DEBUG):
-            send = partial(request_records.send_recorded, send, self._clock, attempt, self.known)
         try:
-            return await send(request)
+            if not request_records.logger.isEnabledFor(logging.DEBUG):
+                return await self._transport.send(request)
+            record = request_records.RequestRecord(request, self._clock, attempt, self.known)
+            return await record.send(partial(self._transport.send, request))
         except ConnectionLostError as error:
-            if request.method != "GET" or not error.is_reused:
+            if request.method != "GET" or not error.is_reused or request.needs_new_connection:
                 raise
         # Services close kept-alive connections at any time; another one of the pool may be closed as well.
-        return await send(evolve(request, needs_new_connection=True))
+        return await self._send(evolve(request, needs_new_connection=True), attempt)
 
     async def once(self, request: Request, read: Callable[[Answer], T], *, attempt: int = 1) -> T:
         """Send ``request`` once and ``read`` the value of a 2xx; ServiceError for any other status."""
