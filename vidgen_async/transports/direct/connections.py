@@ -464,16 +464,9 @@ class PlainReads:
         self._connect_timeout = timeout
 
     def include(self, request: Request) -> bool:
-        """Whether ``request`` is one of them, so that only its path has to be checked."""
-        url = request.url
-        return (
-            request.headers is self._headers
-            and request.timeouts is self._timeouts
-            and request.method == "GET"
-            and request.body is None
-            and not request.needs_new_connection
-            and (url.scheme, url.raw_authority) == self._origin
-        )
+        """Whether a GET ``request`` is one of them, so that only its path has to be checked."""
+        is_like = request.headers is self._headers and request.timeouts is self._timeouts
+        return is_like and (request.url.scheme, request.url.raw_authority) == self._origin
 
     def deadline(self) -> float:
         """The end of the time limit for a whole response that is requested now."""

@@ -8,7 +8,7 @@ connect phase of the same call; a patched session that sends no signals proves n
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
@@ -46,11 +46,7 @@ _CONNECT_SIGNALS = {
 
 
 class NoRetryError(Exception):
-    """Carries a lost connection through aiohttp, which would silently resend GET, PUT, DELETE …"""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(str(error))
-        self.error = error
+    """Carries its argument, a lost connection, through aiohttp, which would silently resend GET, PUT, DELETE …"""
 
 
 # -- the arguments for aiohttp -----------------------------------------------------------------------------------------
@@ -105,11 +101,6 @@ class RequestOptions:
                 self.options["headers"].append(("Accept-Encoding", ", ".join(CONTENT_CODINGS)))
             else:
                 self.options["skip_auto_headers"] = ("Accept-Encoding",)
-
-    def may_be_plain(self, request: Request) -> bool:
-        """Whether a :class:`PlainReads` may send it: nothing changes how its response is received."""
-        is_plain = self.are_plain and request.method == "GET" and request.body is None
-        return is_plain and request.pool != "streams" and not request.needs_new_connection
 
 
 async def send_exact_headers(
@@ -226,7 +217,7 @@ class PendingCreate(PendingSend):
         """The request may be sent."""
         self._has_begun = False
         """The request may have been sent."""
-        self.is_signalled = False
+        self._is_signalled = False
         """The session that is about to send it sends signals."""
 
     @property
@@ -249,7 +240,10 @@ class PendingCreate(PendingSend):
         if not sending.cancelled():
             sending.exception()  # marked as retrieved: asyncio would log it if the block of the create is never left
 
-    def on_connect_signal(self, phase: Phase) -> None:
+    async def on_start(self) -> None:
+        self._is_signalled = True
+
+    async def on_connect(self, phase: Phase) -> None:
         """The connect phase has come to ``phase``: unless the request is being sent already, nothing of it was sent."""
         if not self._has_begun:
             self.progress.delivery, self.progress.phase = Delivery.NOT_SENT, phase
@@ -276,38 +270,30 @@ class PendingCreate(PendingSend):
     async def guard(self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
         """Client middleware: holds the request back before it connects, where a wrapper around aiohttp passes it to
         another session, which sends no signals."""
-        is_signalled, self.is_signalled = self.is_signalled, False
+        is_signalled, self._is_signalled = self._is_signalled, False
         if not is_signalled:
             await self.hold()
         return await send_only_once(request, handler)
 
-    def on_chunk(self) -> None:
+    async def on_chunk(self) -> None:
         # A response can be received while the body is still being sent; then the send is in a later phase.
         if self.upload is not None and self.upload.is_read and self.progress.delivery is Delivery.MAYBE_SENT:
             self.progress.phase = Phase.WAIT
 
 
 def make_trace() -> aiohttp.TraceConfig:
+    """aiohttp's signals, passed on to the PendingCreate of their request."""
+    calls: dict[str, Callable[[PendingCreate], Awaitable[None]]] = {
+        "on_request_start": PendingCreate.on_start,
+        "on_request_headers_sent": PendingCreate.hold,
+        "on_request_chunk_sent": PendingCreate.on_chunk,
+        **{signal: partial(PendingCreate.on_connect, phase=phase) for signal, phase in _CONNECT_SIGNALS.items()},
+    }
     trace = aiohttp.TraceConfig()
-    for signal, phase in _CONNECT_SIGNALS.items():
-        getattr(trace, signal).append(partial(_on_connect_signal, phase))
-    trace.on_request_start.append(_on_start)
-    trace.on_request_headers_sent.append(_on_headers)
-    trace.on_request_chunk_sent.append(_on_chunk)
+    for signal, call in calls.items():
+        getattr(trace, signal).append(partial(_pass_on, call))
     return trace
 
 
-async def _on_start(session: object, context: SimpleNamespace, params: object) -> None:
-    context.trace_request_ctx.is_signalled = True
-
-
-async def _on_connect_signal(phase: Phase, session: object, context: SimpleNamespace, params: object) -> None:
-    context.trace_request_ctx.on_connect_signal(phase)
-
-
-async def _on_headers(session: object, context: SimpleNamespace, params: object) -> None:
-    await context.trace_request_ctx.hold()
-
-
-async def _on_chunk(session: object, context: SimpleNamespace, params: object) -> None:
-    context.trace_request_ctx.on_chunk()
+async def _pass_on(call: Callable[[Any], Awaitable[None]], _session: Any, context: SimpleNamespace, _: Any) -> None:
+    await call(context.trace_request_ctx)
