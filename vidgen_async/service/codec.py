@@ -40,7 +40,7 @@ T = TypeVar("T")
 # -- reading values --------------------------------------------------------------------------------------------------
 
 
-def _integer(value: Any, _: Any = None) -> int:
+def _integer(value: Any) -> int:
     if isinstance(value, bool):
         raise TypeError
     if isinstance(value, int):
@@ -76,17 +76,13 @@ def _truth(value: Any, _: Any = None) -> bool:
     return named
 
 
-def _truth_or_none(value: Any, _: Any = None) -> bool | None:
-    return None if value is None else _truth(value)
-
-
-def _moment(value: Any, _: Any = None) -> datetime:
+def _moment(value: Any) -> datetime:
     """Timestamps are in seconds (2.5)."""
     return datetime.fromtimestamp(_integer(value), UTC)
 
 
 def _items(read: Callable[[Any], T]) -> Callable[[Any, Any], tuple[T, ...]]:
-    def read_all(value: Any, _: Any = None) -> tuple[T, ...]:
+    def read_all(value: Any, _: Any) -> tuple[T, ...]:
         if not isinstance(value, list):
             raise TypeError
         return tuple(read(item) for item in value)
@@ -94,18 +90,14 @@ def _items(read: Callable[[Any], T]) -> Callable[[Any, Any], tuple[T, ...]]:
     return read_all
 
 
+def _or_none(read: Callable[[Any], T]) -> Callable[[Any, Any], T | None]:
+    return lambda value, _: None if value is None else read(value)
+
+
 def _text_or_none(value: Any, _: Any = None) -> str | None:
     if value is None or isinstance(value, str):
         return value
     raise TypeError
-
-
-def _integer_or_none(value: Any, _: Any = None) -> int | None:
-    return None if value is None else _integer(value)
-
-
-def _moment_or_none(value: Any, _: Any = None) -> datetime | None:
-    return None if value is None else _moment(value)
 
 
 def _as_it_came(value: Any, _: Any = None) -> Any:
@@ -115,11 +107,11 @@ def _as_it_came(value: Any, _: Any = None) -> Any:
 _HOOKS: dict[Any, Callable[[Any, Any], Any]] = {
     bool: _truth,
     str: _text,
-    bool | None: _truth_or_none,
+    bool | None: _or_none(_truth),
     str | None: _text_or_none,
     TaskStatus | None: _text_or_none,
-    int | None: _integer_or_none,
-    datetime | None: _moment_or_none,
+    int | None: _or_none(_integer),
+    datetime | None: _or_none(_moment),
     tuple[int, ...]: _items(_integer),
     tuple[str, ...]: _items(_text),
 }

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Literal
 from urllib.parse import quote
 
-from attrs import evolve, field, frozen
+from attrs import Factory, evolve, field, frozen
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
@@ -42,17 +42,13 @@ class Endpoints:
     user_agent: str = ""
     is_for_polls: bool = False
     """Whether its reads are polls, which have connections of their own."""
-    _read_headers: Headers = field(init=False, repr=False)
-    _unlimited: Timeouts = field(init=False, repr=False)
+    _read_headers: Headers = field(
+        default=Factory(lambda self: self._headers({}), takes_self=True), init=False, repr=False
+    )
+    _unlimited: Timeouts = field(
+        default=Factory(lambda self: evolve(self.timeouts, answer=None), takes_self=True), init=False, repr=False
+    )
     """For videos, however long they are, and for creates, which have a time limit of their own."""
-
-    @_read_headers.default
-    def _make_read_headers(self) -> Headers:
-        return self._headers({})
-
-    @_unlimited.default
-    def _make_unlimited(self) -> Timeouts:
-        return evolve(self.timeouts, answer=None)
 
     @property
     def key_ring(self) -> KeyRing | None:
