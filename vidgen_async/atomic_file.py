@@ -18,11 +18,9 @@ _LONGEST_NAME = 50
 
 
 class AtomicFile:
-    """``with AtomicFile(target) as new``: a new file in the target's directory; leaving the block removes it unless
-    :meth:`commit` has moved it to the target.
-
-    The file is locked, so that the next one for the same target, or ``name``, can remove what a killed process left.
-    Without such locks (Windows, some network file systems) it stays, and the next one gets another name.
+    """``with AtomicFile(target) as new``: a new file beside the target; leaving the block removes it, unless
+    :meth:`commit` has moved it to the target. It is locked, so that the next one for the same target, or ``name``, can
+    remove what a killed process left; without locks (Windows, some network file systems) that stays.
     """
 
     def __init__(

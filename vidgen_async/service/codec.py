@@ -211,11 +211,8 @@ _REQUEST_IDS = (
 
 @attrs.define(eq=False, repr=False)
 class Answer:
-    """One complete answer of the service, with what is needed to turn it into a value or an error.
-
-    ``known`` are values that no message may show: the API key, a prompt, an Idempotency-Key. ``sent`` is the body of
-    the request, which the answer may quote.
-    """
+    """One complete answer of the service. ``known`` are values that no message may show: the API key, a prompt, an
+    Idempotency-Key. ``sent`` is the body of the request, which the answer may quote."""
 
     op: str
     status: int
@@ -346,11 +343,8 @@ def read_poll(
 
 
 def read_created_id(body: bytes) -> tuple[str | None, dict[str, Any]]:
-    """The task id in the answer to a create (4.4), and the other fields of the response.
-
-    ``id``, else ``task_id``; a non-empty string or an integer. None when there is none: nothing else stands for it
-    (an ``upstream_task_id`` does not).
-    """
+    """The task id in the answer to a create (4.4), and the other fields: ``id``, else ``task_id``, a non-empty string
+    or an integer. None when there is none: nothing else stands for it (an ``upstream_task_id`` does not)."""
     try:
         data = read_json(body)
     except (ValueError, RecursionError):

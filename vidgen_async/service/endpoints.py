@@ -150,10 +150,7 @@ def quoted_task_id(task: TaskLike) -> str:
 
 
 def write_json(value: object) -> bytes:
-    """The same bytes for equal values: keys sorted, no white space, numbers finite, text in UTF-8.
-
-    Raises TypeError, ValueError or RecursionError for what JSON cannot hold.
-    """
+    """The same bytes for equal values. TypeError, ValueError or RecursionError for what JSON cannot hold."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     return text.encode()
 
@@ -170,11 +167,8 @@ def why_not_json(value: object) -> str | None:
 
 
 def create_body(request: VideoRequest) -> bytes:
-    """The body of a create: the documented fields that are set, then ``extra``; the same bytes for the same request.
-
-    Keys are sorted, numbers must be finite and aliases (section 9) are sent under the name that they stand for, so that
-    equal requests have equal digests. InvalidRequestError names what JSON cannot hold.
-    """
+    """The body of a create: the fields that are set, and ``extra``, aliases (section 9) under the name that they stand
+    for, so that equal requests have equal digests. InvalidRequestError names what JSON cannot hold."""
     data = {name: value for name in VideoRequest.field_names() if (value := getattr(request, name)) is not None}
     if isinstance(request.extra, Mapping):
         data.update(request.extra)

@@ -41,9 +41,8 @@ _REFERENCES = {
 def problems_of(
     request: VideoRequest, service: URL | None = None, now: datetime | None = None, *, found: Sequence[str] = ()
 ) -> list[str]:
-    """All that is wrong with the request in itself, each naming the field, the value and what is allowed. ``service``
-    is where it would go to: one that is not on the public internet may reach what others cannot. ``now`` tells whether
-    a link has expired. ``found`` are problems that are known already, of other fields than the rest."""
+    """All that is wrong with the request in itself, each naming the field, the value and what is allowed; ``service``
+    and ``now`` are for links. ``found`` are problems that are known already, of other fields than the rest."""
     fields = set(map(field_of, found))
     problems = [*found, *(one for check in _CHECKS for one in check(request) if field_of(one) not in fields)]
     for name, value in _urls(request):
@@ -57,9 +56,8 @@ def problems_of(
 def make_request(
     given: Sequence[object], fields: Mapping[str, Any], absolute: Callable[[str], str] = str
 ) -> tuple[VideoRequest | None, list[str]]:
-    """The request that was ``given`` without a name, or as its fields, not both; and what of that cannot be used. What
-    is missing is empty in the request, which is None if nothing can be used. ``absolute`` completes the URLs of the
-    service's own assets."""
+    """The request that was ``given`` without a name, or as its fields (what is missing is empty), or None; and what of
+    that cannot be used. ``absolute`` completes the URLs of the service's own assets."""
     match given:
         case [VideoRequest() as request] if not fields:
             return _with_absolute_urls(request, absolute), []
@@ -83,8 +81,7 @@ def _problem_of_argument(name: str) -> str:
 
 
 def problem_of_name(name: object, names: Iterable[str], advice: str) -> str:
-    """What is wrong with the name of a field that is none of ``names``. The advice is given if nothing like it is known
-    of other services."""
+    """What is wrong with a name of a field that is none of ``names``."""
     if isinstance(name, str) and name in UPSTREAM_NAMES:
         return f"not a field of this service; use {UPSTREAM_NAMES[name]}"
     near = get_close_matches(str(name), names, n=1)

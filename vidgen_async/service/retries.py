@@ -36,11 +36,8 @@ _SHORT = re.compile(r"[0-9]{1,9}")
 
 @define(eq=False, repr=False)
 class Reads:
-    """Sends requests that may be repeated without harm: every GET, and uploads (a duplicate upload is free).
-
-    A failing read is retried until the next attempt would start more than ``retry_for`` seconds after the first.
-    No message shows ``known`` values. ``on_answer`` is called when the service has answered in its own form.
-    """
+    """Sends requests that may be repeated without harm: every GET, and uploads (a duplicate upload is free). No message
+    shows ``known`` values. ``on_answer`` is called when the service has answered in its own form."""
 
     _transport: Transport
     _clock: Clock
@@ -55,11 +52,9 @@ class Reads:
     """Those of the ring that are known values."""
 
     def send(self, request: Request, *, attempt: int = 1) -> Awaitable[Response]:
-        """Send ``request``, for a caller that streams the body. Redirects and error statuses are returned unchanged.
-
-        A GET whose kept-alive connection the service had closed is sent once more at once. So is a request whose key
-        was refused, if there is another one now.
-        """
+        """Send ``request``, for a caller that streams the body, and return its response with any status. Sent once more
+        are a GET whose kept-alive connection the service had closed, and a request whose key was refused, with a new
+        key."""
         if self._key_ring is None or AUTHORIZATION not in request.headers:
             return self._send(request, attempt)
         return self._send_with_key(self._key_ring, request, attempt)

@@ -57,8 +57,7 @@ def is_path_valid(url: URL) -> bool:
 
 
 def check_target(request: Request) -> None:
-    """TransportError for a URL or method that cannot be sent; aiohttp checks some of this only when bytes may have been
-    sent."""
+    """TransportError for a URL or method that cannot be sent. aiohttp may check that when bytes were sent."""
     url = request.url
     if url.scheme not in ("http", "https") or not url.raw_host:
         problem = f"{hide_secrets(str(url))!r} is not a URL that starts with http:// or https:// and names a host"
@@ -74,8 +73,7 @@ def check_target(request: Request) -> None:
 
 
 class RequestOptions:
-    """The arguments for aiohttp that all requests with these headers and time limits share, as the polls of a client
-    do: they are checked and computed once."""
+    """The arguments for aiohttp that all requests with these headers and time limits share, as polls do."""
 
     __slots__ = ("are_plain", "headers", "options", "timeouts")
 
@@ -222,9 +220,8 @@ class PendingCreate(PendingSend):
 
     @property
     def is_ready(self) -> bool:
-        """False if the request is held back and can no longer be sent, since its connection was closed, data was
-        received on it, or the transport was closed. True in all other cases: also if aiohttp sent no signal, so that
-        the request was not held back."""
+        """False if the request is held back and its connection was closed, data was received on it, or the transport
+        was closed. True in all other cases: also if aiohttp sent no signal, so that it was not held back."""
         is_open = self.connection is None or (self.connection.is_connected() and not self.connection.has_received)
         return self.progress.delivery is not Delivery.NOT_SENT or (is_open and not self.is_aborted)
 
@@ -250,10 +247,7 @@ class PendingCreate(PendingSend):
 
     async def hold(self) -> None:
         """The connection is ready and nothing was sent: return when the request may be sent, which is recorded.
-
-        Raises:
-            NoRetryError: It must not be sent: it was sent before, or the connection was closed meanwhile.
-        """
+        NoRetryError if it must not: it was sent before, or the connection was closed meanwhile."""
         if not self._has_begun:
             self.progress.delivery = Delivery.NOT_SENT
             self.is_held.set()
