@@ -284,15 +284,6 @@ class Chunks:
         return chunk
 
 
-def chunks_of(body: bytes, size: int) -> Chunks:
-    stream = io.BytesIO(body)
-
-    async def read() -> bytes | None:
-        return stream.read(size) or None
-
-    return Chunks(read)
-
-
 class BaseResponse:
     """What all responses have in common: a body that is read once, and a block that closes them when it is left."""
 
@@ -308,7 +299,14 @@ class BaseResponse:
         return self._body
 
     def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
-        return self._open(size) if self._body is None else chunks_of(self._body, size)
+        if self._body is None:
+            return self._open(size)
+        stream = io.BytesIO(self._body)
+
+        async def read() -> bytes | None:
+            return stream.read(size) or None
+
+        return Chunks(read)
 
     def _open(self, size: int) -> AsyncIterator[bytes]:
         raise NotImplementedError

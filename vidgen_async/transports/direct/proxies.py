@@ -132,10 +132,9 @@ class EnvironmentProxies:
             return None
         if "vidgen" in self.proxies:
             return self.proxies["vidgen"]
-        return None if self._is_excluded(url) else self.proxies.get(url.scheme) or self.proxies.get("all")
-
-    def _is_excluded(self, url: URL) -> bool:
-        return any(_matches(entry, (url.host or "").lower().rstrip("."), url.port) for entry in self.no_proxy)
+        host = (url.host or "").lower().rstrip(".")
+        is_excluded = any(_matches(entry, host, url.port) for entry in self.no_proxy)
+        return None if is_excluded else self.proxies.get(url.scheme) or self.proxies.get("all")
 
 
 def _matches(entry: str, host: str, port: int | None) -> bool:
