@@ -274,7 +274,7 @@ def read_account(answer: Answer) -> Account:
 def read_asset(answer: Answer, absolute: Callable[[str], str]) -> ReferenceAsset:
     """POST /files (4.3). ``image_id`` and ``id`` are interchangeable; ``absolute`` puts the host before a path."""
     data = answer.object()
-    ids = {name: text for name in ("id", "image_id") if (text := _id_or_none(data.get(name))) is not None}
+    ids = {name: text for name in ("id", "image_id") if (text := id_or_none(data.get(name))) is not None}
     if not ids:
         raise answer.unexpected("has neither id nor image_id")
     first = next(iter(ids.values()))
@@ -301,7 +301,7 @@ def _read_asked_task(answer: Answer, task_id: str) -> VideoTask:
     if _is_of(data, task_id):
         data.pop("task_id", None)
         return _read_task(data, request_id=request_id)
-    ids = {name: _id_or_none(data.get(name)) for name in ("id", "task_id")}
+    ids = {name: id_or_none(data.get(name)) for name in ("id", "task_id")}
     if task_id not in ids.values():
         raise answer.unexpected("has neither id nor task_id" if not any(ids.values()) else "is about another task")
     others = {name: data[name] for name, value in ids.items() if name in data and value not in (None, task_id)}
@@ -315,7 +315,7 @@ def _is_of(data: Mapping[str, Any], task_id: str) -> bool:
     return data.get("id") == task_id and data.get("task_id") in (None, task_id)
 
 
-def _id_or_none(value: Any) -> str | None:
+def id_or_none(value: Any) -> str | None:
     try:
         return _identifier(value)
     except TypeError:
@@ -351,7 +351,7 @@ def read_created_id(body: bytes) -> tuple[str | None, dict[str, Any]]:
         return None, {}
     if not isinstance(data, dict):
         return None, {}
-    ids = (_id_or_none(data.get(name)) for name in ("id", "task_id"))
+    ids = (id_or_none(data.get(name)) for name in ("id", "task_id"))
     task_id = next((found for found in ids if found is not None), None)
     rest = {name: value for name, value in data.items() if name not in {"id", "task_id"}}
     return (None, {}) if task_id is None else (task_id, rest)

@@ -218,14 +218,12 @@ class PendingCreate(PendingSend):
         self._is_signalled = False
         """The session that is about to send it sends signals."""
 
-    @property
     def is_ready(self) -> bool:
         """False if the request is held back and its connection was closed, data was received on it, or the transport
         was closed. True in all other cases: also if aiohttp sent no signal, so that it was not held back."""
         is_open = self.connection is None or (self.connection.is_connected() and not self.connection.has_received)
         return self.progress.delivery is not Delivery.NOT_SENT or (is_open and not self.is_aborted)
 
-    @property
     def unparsed(self) -> bytes:
         """What was received of a response that was refused, or whose head is incomplete."""
         if self.connection is None or (self.connection.refusal is None and self.progress.delivery is Delivery.ANSWERED):
@@ -254,7 +252,7 @@ class PendingCreate(PendingSend):
             await self.is_released.wait()
         if self._has_begun:  # a wrapper around aiohttp repeats the request
             raise NoRetryError(aiohttp.ClientConnectionError("the same request was about to be sent again"))
-        is_ready, self._has_begun = self.is_ready, True
+        is_ready, self._has_begun = self.is_ready(), True
         self.progress.delivery = Delivery.MAYBE_SENT
         self.progress.phase = Phase.WAIT if self.upload is None else Phase.SEND
         if not is_ready:  # what was received is not the response, and nothing can be sent on a closed connection

@@ -153,11 +153,8 @@ class DirectTransport(Transport):
         sending.add_done_callback(create.on_end)
         try:
             await _wait_until_held(create, sending)
-            yield Connection(
-                partial(_send_held, create, sending),
-                is_ready=lambda: create.is_ready,
-                unparsed=lambda: create.unparsed,
-            )
+            send = partial(_send_held, create, sending)
+            yield Connection(send, is_ready=create.is_ready, unparsed=create.unparsed)
         finally:
             await _cancel_send(sending)
 
