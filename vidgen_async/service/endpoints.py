@@ -172,8 +172,7 @@ def create_body(request: VideoRequest) -> bytes:
     data = {name: value for name in VideoRequest.field_names() if (value := getattr(request, name)) is not None}
     if isinstance(request.extra, Mapping):
         data.update(request.extra)
-    _replace_aliases(data)
-    if isinstance(request.extra, Mapping):
+        _replace_aliases(data)
         with suppress(TypeError, ValueError, RecursionError):
             return write_json(data)
     raise refusal(problems_in_json(request))  # out here: as a cause the error would quote the request
@@ -186,17 +185,14 @@ def refusal(problems: Sequence[str]) -> InvalidRequestError:
 def problems_in_json(request: VideoRequest) -> list[str]:
     """What of the request JSON cannot hold, by its fields."""
     extra: object = request.extra
-    names = extra if isinstance(extra, Mapping) else ()
-    other = next((name for name in names if not isinstance(name, str)), None)
     if not isinstance(extra, Mapping):
-        problems = [f"extra: must be an object, not {type(extra).__name__}"]
-    elif other is not None:
-        problems = [f"extra: its names must be strings, not {type(other).__name__}"]
+        why: str | None = f"must be an object, not {type(extra).__name__}"
+    elif others := [name for name in extra if not isinstance(name, str)]:
+        why = f"its names must be strings, not {type(others[0]).__name__}"
     else:
         why = why_not_json(extra)
-        problems = [] if why is None else [f"extra: {why}"]
-    reasons = {name: why_not_json(getattr(request, name)) for name in VideoRequest.field_names()}
-    return [*problems, *(f"{name}: {why}" for name, why in reasons.items() if why is not None)]
+    reasons = {"extra": why} | {name: why_not_json(getattr(request, name)) for name in VideoRequest.field_names()}
+    return [f"{name}: {why}" for name, why in reasons.items() if why is not None]
 
 
 def _replace_aliases(data: dict[str, Any]) -> None:
