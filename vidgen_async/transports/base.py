@@ -148,8 +148,8 @@ class Transport(ABC):
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
-        # The connect of a base class does not call the send that this class replaces.
-        if _base_position(cls, "send") < _base_position(cls, "connect"):
+        first = next(base for base in cls.__mro__ if not {"send", "connect"}.isdisjoint(vars(base)))
+        if "connect" not in vars(first):  # that of a base class does not call the send that this one replaces
             cls.connect = Transport.connect  # type: ignore[method-assign]
         elif "connect" in vars(cls):
             cls.connect = _unless_patched(cls.connect)  # type: ignore[method-assign, assignment]
@@ -205,10 +205,6 @@ def _unless_patched(connect: _Connect) -> _Connect:
 
 
 _CAPABILITIES = ("is_replay", "goes_out", "is_recording", "clock", "user_agent")
-
-
-def _base_position(kind: type, name: str) -> int:
-    return next(position for position, base in enumerate(kind.__mro__) if name in vars(base))
 
 
 def checked_transport(transport: Transport) -> Transport:
