@@ -138,7 +138,9 @@ class Reads:
             try:
                 return await self.once(request, read, attempt=attempts)
             except (TransportError, ServiceError) as error:
-                pause = None if _is_done(request, error) else retry_delay(error, attempts, self._rng())
+                # An upload that was answered with a 2xx is stored, although the answer cannot be used.
+                is_done = request.method == "POST" and 200 <= (getattr(error, "status", None) or 0) < 300
+                pause = None if is_done else retry_delay(error, attempts, self._rng())
                 if pause is None or self._clock.now() + pause > give_up_at:
                     if pause is not None and attempts > 1:
                         setting = " (retry_reads_for)" if retry_for == self._retry_for else ""
@@ -151,12 +153,6 @@ class Reads:
                     logger, level=level, op=op, error=error, seconds=retry_for, request_id=request_id
                 )
             await self._clock.sleep(pause)
-
-
-def _is_done(request: Request, error: TransportError | ServiceError) -> bool:
-    """Whether an upload was answered with a 2xx, so that the asset is stored although the answer cannot be used."""
-    status = error.status if isinstance(error, ServiceError | BodyError) else None
-    return request.method == "POST" and status is not None and 200 <= status < 300
 
 
 def retry_delay(error: TransportError | ServiceError, failures: int, jitter: float) -> float | None:
