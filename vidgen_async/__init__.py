@@ -3,97 +3,50 @@
 Submodules are imported lazily, on first access to a name.
 """
 
-import typing as _typing  # private names: completion shows all others
+import sys as _sys  # private names: completion shows all others
+import typing as _typing
 
 if _typing.TYPE_CHECKING:
-    from vidgen_async.client import Client
-    from vidgen_async.errors import (
-        AuthenticationError,
-        BudgetExceededError,
-        ClientStateError,
-        ConfigurationError,
-        CreateError,
-        DownloadError,
-        InsufficientCreditsError,
-        InvalidRequestError,
-        JournalError,
-        NotFoundError,
-        NotReadyError,
-        NotSentError,
-        OrderConflictError,
-        OrderStateError,
-        RateLimitError,
-        ReceiptNotStoredError,
-        RejectedError,
-        ServiceError,
-        TaskFailedError,
-        TransportError,
-        UncertainCreateError,
-        VidgenError,
-        WaitTimeoutError,
-    )
-    from vidgen_async.service.catalog import RequestCheck
-    from vidgen_async.types import (
-        Account,
-        Budget,
-        Catalog,
-        CatalogModel,
-        Order,
-        Pacing,
-        Receipt,
-        ReferenceAsset,
-        Timeouts,
-        VideoFields,
-        VideoRequest,
-        VideoTask,
-    )
-    from vidgen_async.watcher import Outcome
+    from vidgen_async.client import Client as Client
+    from vidgen_async.errors import AuthenticationError as AuthenticationError
+    from vidgen_async.errors import BudgetExceededError as BudgetExceededError
+    from vidgen_async.errors import ClientStateError as ClientStateError
+    from vidgen_async.errors import ConfigurationError as ConfigurationError
+    from vidgen_async.errors import CreateError as CreateError
+    from vidgen_async.errors import DownloadError as DownloadError
+    from vidgen_async.errors import InsufficientCreditsError as InsufficientCreditsError
+    from vidgen_async.errors import InvalidRequestError as InvalidRequestError
+    from vidgen_async.errors import JournalError as JournalError
+    from vidgen_async.errors import NotFoundError as NotFoundError
+    from vidgen_async.errors import NotReadyError as NotReadyError
+    from vidgen_async.errors import NotSentError as NotSentError
+    from vidgen_async.errors import OrderConflictError as OrderConflictError
+    from vidgen_async.errors import OrderStateError as OrderStateError
+    from vidgen_async.errors import RateLimitError as RateLimitError
+    from vidgen_async.errors import ReceiptNotStoredError as ReceiptNotStoredError
+    from vidgen_async.errors import RejectedError as RejectedError
+    from vidgen_async.errors import ServiceError as ServiceError
+    from vidgen_async.errors import TaskFailedError as TaskFailedError
+    from vidgen_async.errors import TransportError as TransportError
+    from vidgen_async.errors import UncertainCreateError as UncertainCreateError
+    from vidgen_async.errors import VidgenError as VidgenError
+    from vidgen_async.errors import WaitTimeoutError as WaitTimeoutError
+    from vidgen_async.service.catalog import RequestCheck as RequestCheck
+    from vidgen_async.types import Account as Account
+    from vidgen_async.types import Budget as Budget
+    from vidgen_async.types import Catalog as Catalog
+    from vidgen_async.types import CatalogModel as CatalogModel
+    from vidgen_async.types import Order as Order
+    from vidgen_async.types import Pacing as Pacing
+    from vidgen_async.types import Receipt as Receipt
+    from vidgen_async.types import ReferenceAsset as ReferenceAsset
+    from vidgen_async.types import Timeouts as Timeouts
+    from vidgen_async.types import VideoFields as VideoFields
+    from vidgen_async.types import VideoRequest as VideoRequest
+    from vidgen_async.types import VideoTask as VideoTask
+    from vidgen_async.watcher import Outcome as Outcome
 
 __version__ = "0.2.0"
-
-__all__ = [
-    "Account",
-    "AuthenticationError",
-    "Budget",
-    "BudgetExceededError",
-    "Catalog",
-    "CatalogModel",
-    "Client",
-    "ClientStateError",
-    "ConfigurationError",
-    "CreateError",
-    "DownloadError",
-    "InsufficientCreditsError",
-    "InvalidRequestError",
-    "JournalError",
-    "NotFoundError",
-    "NotReadyError",
-    "NotSentError",
-    "Order",
-    "OrderConflictError",
-    "OrderStateError",
-    "Outcome",
-    "Pacing",
-    "RateLimitError",
-    "Receipt",
-    "ReceiptNotStoredError",
-    "ReferenceAsset",
-    "RejectedError",
-    "RequestCheck",
-    "ServiceError",
-    "TaskFailedError",
-    "Timeouts",
-    "TransportError",
-    "UncertainCreateError",
-    "VideoFields",
-    "VideoRequest",
-    "VideoTask",
-    "VidgenError",
-    "WaitTimeoutError",
-]
-
-#: The modules of the names above that are neither errors nor in ``types``.
-_HOMES = {"Client": "client", "Outcome": "watcher", "RequestCheck": "service.catalog"}
 
 #: The public modules. All others are private.
 _MODULES = (
@@ -103,20 +56,42 @@ _MODULES = (
 
 if not _typing.TYPE_CHECKING:  # otherwise type checkers would accept every attribute
 
-    def __getattr__(name):
-        import importlib.util  # noqa: PLC0415 - as above
-        import sys  # noqa: PLC0415
+    def _lazy_names(namespace, homes, listed=()):
+        """The ``__all__``, ``__getattr__`` and ``__dir__`` of a package that has these names, and others in the modules
+        ``homes``, which are imported on first access."""
+        package = namespace["__name__"]
+        lazy = {name: home for home, names in homes.items() for name in names}
+        own = (name for name, value in namespace.items() if name[0] != "_" and not isinstance(value, type(_sys)))
+        public = sorted({*own, *lazy})
 
-        if name in __all__:
-            home = _HOMES.get(name) or ("errors" if name.endswith("Error") else "types")
-            found = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-        elif importlib.util.find_spec(f"{__name__}.{name}"):
-            found = importlib.import_module(f"{__name__}.{name}")
-        else:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
-        globals()[name] = found
-        return found
+        def find(name):
+            import importlib.util  # noqa: PLC0415 - as above
 
+            if name in lazy:
+                found = getattr(importlib.import_module(f"vidgen_async.{lazy[name]}"), name)
+            elif importlib.util.find_spec(f"{package}.{name}"):
+                found = importlib.import_module(f"{package}.{name}")
+            else:
+                message = f"module {package!r} has no attribute {name!r}"
+                raise AttributeError(message, name=name, obj=_sys.modules[package])
+            namespace[name] = found
+            return found
 
-def __dir__() -> list[str]:
-    return sorted({*__all__, *_MODULES, "__version__"})
+        return public, find, lambda: sorted({*public, *listed})
+
+    __all__, __getattr__, __dir__ = _lazy_names(globals(), {
+        "client": ("Client",),
+        "errors": (
+            "AuthenticationError", "BudgetExceededError", "ClientStateError", "ConfigurationError", "CreateError",
+            "DownloadError", "InsufficientCreditsError", "InvalidRequestError", "JournalError", "NotFoundError",
+            "NotReadyError", "NotSentError", "OrderConflictError", "OrderStateError", "RateLimitError",
+            "ReceiptNotStoredError", "RejectedError", "ServiceError", "TaskFailedError", "TransportError",
+            "UncertainCreateError", "VidgenError", "WaitTimeoutError",
+        ),
+        "service.catalog": ("RequestCheck",),
+        "types": (
+            "Account", "Budget", "Catalog", "CatalogModel", "Order", "Pacing", "Receipt", "ReferenceAsset", "Timeouts",
+            "VideoFields", "VideoRequest", "VideoTask",
+        ),
+        "watcher": ("Outcome",),
+    }, listed=(*_MODULES, "__version__"))  # fmt: skip

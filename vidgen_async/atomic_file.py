@@ -18,11 +18,9 @@ _LONGEST_NAME = 50
 
 
 class AtomicFile:
-    """``with AtomicFile(target) as new``: a new file in the target's directory; leaving the block removes it unless
-    :meth:`commit` has moved it to the target.
-
-    The file is locked, so that the next one for the same target, or ``name``, can remove what a killed process left.
-    Without such locks (Windows, some network file systems) it stays, and the next one gets another name.
+    """``with AtomicFile(target) as new``: a new file beside the target; leaving the block removes it, unless
+    :meth:`commit` has moved it to the target. It is locked, so that the next one for the same target, or ``name``, can
+    remove what a killed process left; without locks (Windows, some network file systems) that stays.
     """
 
     def __init__(
@@ -77,7 +75,12 @@ class AtomicFile:
         self._is_closed = True
         self.file.close()
         if self._is_durable:
-            _sync_directory(self._target.parent)
+            with suppress(OSError):  # not supported by the system: a loss of power restores the old file
+                directory = os.open(self._target.parent, os.O_RDONLY)
+                try:
+                    os.fsync(directory)
+                finally:
+                    os.close(directory)
 
     def discard(self) -> None:
         """Remove it; it has no effect after :meth:`commit`, and can be called several times."""
@@ -163,13 +166,3 @@ def _move_to_new(path: Path, target: Path) -> None:
         path.replace(target)
     else:
         path.unlink()
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make the new name durable. If the system does not support it, a loss of power restores the old file."""
-    with suppress(OSError):
-        handle = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -216,10 +216,8 @@ async def within(clock: Clock, seconds: float | None, work: Callable[[], Awaitab
         await asyncio.gather(worker, timer, return_exceptions=True)
 
 
-def backoff(failures: int, jitter: float, *, first: float = 0.5, longest: float = 20.0) -> float:
-    """Return the seconds before the next attempt: they double with each failure, from ``first`` to ``longest``.
-
-    ``jitter``, a random number from 0 to 1, spreads them over their upper half: many clients must not retry at once.
-    """
-    delay = min(first * 2.0 ** min(failures - 1, 30), longest)
+def backoff(failures: int, jitter: float, *, longest: float = 20.0) -> float:
+    """Return the seconds before the next attempt: they double with each failure, from 0.5 to ``longest``. ``jitter``, a
+    random number from 0 to 1, spreads them over their upper half: many clients must not retry at once."""
+    delay = min(0.5 * 2.0 ** min(failures - 1, 30), longest)
     return delay * (0.5 + 0.5 * jitter)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from vidgen_async import Client, TransportError, UncertainCreateError
-from vidgen_async.transports import DirectTransport, RecordingTransport, ReplayTransport
+from vidgen_async.errors import ConnectionLostError
+from vidgen_async.transports import DirectTransport, FakeTransport, RecordingTransport, ReplayTransport
 
 PICTURE = Path(__file__).resolve().parents[2] / "examples" / "boat.png"
 TASK = json.dumps({"id": "t-1", "status": "running"}).encode()
@@ -86,6 +87,18 @@ async def test_a_new_connection_that_is_closed_is_a_fault_as_any_other():
         with pytest.raises(TransportError):
             await client.videos.get("t-1")
     assert service.requests == [(1, "GET")]
+
+
+async def test_a_get_is_not_sent_a_third_time_at_once():
+    async def lose(request):
+        raise ConnectionLostError(is_reused=True)
+
+    transport = FakeTransport(lose)
+    base_url = "https://service.test/openapi/v1"
+    async with Client("key-1", base_url=base_url, transport=transport, retry_reads_for=0) as client:
+        with pytest.raises(ConnectionLostError):
+            await client.videos.get("t-1")
+    assert [request.needs_new_connection for request in transport.requests] == [False, True]
 
 
 async def test_part_of_an_answer_is_a_fault_as_any_other():

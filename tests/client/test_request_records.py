@@ -14,7 +14,7 @@ from vidgen_async.errors import JournalError, ResponseTimeoutError
 from vidgen_async.events import EnvironmentHandler, Event
 from vidgen_async.sandbox import Fault
 from vidgen_async.service import request_records
-from vidgen_async.service.request_records import connect_recorded
+from vidgen_async.service.request_records import RequestRecord
 from vidgen_async.transports import FakeTransport
 from vidgen_async.types.http import Delivery, Phase, Request, make_headers
 
@@ -81,7 +81,7 @@ async def test_a_request_without_a_response_is_recorded_with_its_error(records):
 async def test_a_create_that_is_not_sent_has_one_record(ends_by, records):
     transport = FakeTransport(fail)
     with suppress(JournalError):
-        async with connect_recorded(transport, CREATE, LoopClock(), 3, ()) as connection:
+        async with RequestRecord(CREATE, LoopClock(), 3, ()).connect(transport) as connection:
             assert connection.is_ready
             assert records() == []
             if ends_by is not None:
@@ -97,7 +97,7 @@ async def test_a_create_that_is_not_sent_has_one_record(ends_by, records):
 async def test_a_create_that_fails_in_either_step_has_one_record(step, records):
     transport = FakeTransport(fail, on_connect=fail if step == "connect" else None)
     with pytest.raises(ResponseTimeoutError):
-        async with connect_recorded(transport, CREATE, LoopClock(), 1, ()) as connection:
+        async with RequestRecord(CREATE, LoopClock(), 1, ()).connect(transport) as connection:
             await connection.send()
 
     (record,) = records()
@@ -135,8 +135,7 @@ async def test_the_record_of_a_link_as_a_task_id_has_no_signature(task_id, clien
 async def test_without_debug_a_request_makes_no_record(client, service, caplog, monkeypatch):
     caplog.set_level("INFO", "vidgen_async")
 
-    for name in ("send_recorded", "connect_recorded"):
-        monkeypatch.delattr(request_records, name)
+    monkeypatch.delattr(request_records, "RequestRecord")
     await use_everything(client)
 
 

@@ -10,7 +10,7 @@ from yarl import URL
 from tests.sandbox.conftest import Caller, picture
 from vidgen_async import Client
 from vidgen_async.sandbox import Sandbox
-from vidgen_async.service.request_checks import make_request, problem_of_model, problems_of, problems_with_model
+from vidgen_async.service.request_checks import make_request, problems_in_catalog, problems_of
 from vidgen_async.types.resources import Catalog
 
 Body = dict[str, Any]
@@ -297,7 +297,4 @@ def _is_valid(body: Body, catalog: Catalog, service: URL, now: datetime) -> bool
     request, problems = make_request((), body)
     if problems:
         return False
-    model = catalog.find(request.model)
-    if model is None or problem_of_model(request.model, catalog):
-        return False
-    return problems_of(request, service, now) + problems_with_model(request, model) == []
+    return not (problems_of(request, service, now) or problems_in_catalog(request, catalog))

@@ -6,7 +6,7 @@ import pytest
 from yarl import URL
 
 from vidgen_async.service.codec import Answer, read_catalog
-from vidgen_async.service.request_checks import problem_of_model, problems_with_model
+from vidgen_async.service.request_checks import problems_in_catalog
 from vidgen_async.types.http import make_headers
 from vidgen_async.types.resources import Catalog, CatalogModel, VideoRequest
 
@@ -32,7 +32,7 @@ A, B, C = (f"https://pics.net/{name}" for name in "abc")
 
 
 def found(model: CatalogModel = FULL, **fields) -> list[str]:
-    return problems_with_model(VideoRequest(model=model.code, prompt="p", **fields), model)
+    return problems_in_catalog(VideoRequest(model=model.code, prompt="p", **fields), Catalog(models=(model,)))
 
 
 @pytest.mark.rule("2.1 field durations", "2.1 field resolutions", "8 limit model", side="sdk")
@@ -74,18 +74,18 @@ def test_vendorh3_needs_an_image_from_any_field_that_may_hold_one():
 @pytest.mark.parametrize(
     ("code", "problem"),
     [
-        ("full", None),
-        ("unstated", None),
-        ("unstated-away", "model: 'unstated-away' is in maintenance; available models: full"),
-        ("gone", "model: 'gone' is not enabled; available models: full"),
-        ("away", "model: 'away' is in maintenance; available models: full"),
-        ("ful", "model: 'ful' is not available with this API key (did you mean 'full'?); available models: full"),
-        ("awa", "model: 'awa' is not available with this API key; available models: full"),
-        ("zzz", "model: 'zzz' is not available with this API key; available models: full"),
+        ("full", []),
+        ("unstated", []),
+        ("unstated-away", ["model: 'unstated-away' is in maintenance; available models: full"]),
+        ("gone", ["model: 'gone' is not enabled; available models: full"]),
+        ("away", ["model: 'away' is in maintenance; available models: full"]),
+        ("ful", ["model: 'ful' is not available with this API key (did you mean 'full'?); available models: full"]),
+        ("awa", ["model: 'awa' is not available with this API key; available models: full"]),
+        ("zzz", ["model: 'zzz' is not available with this API key; available models: full"]),
     ],
 )
 def test_a_model_is_usable_when_it_is_enabled_and_not_in_maintenance(code, problem):
-    assert problem_of_model(code, CATALOG) == problem
+    assert problems_in_catalog(VideoRequest(model=code, prompt="p"), CATALOG) == problem
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_model_is_usable_when_it_is_enabled_and_not_in_maintenance(code, probl
 def test_only_what_a_catalog_states_refuses_a_model(entry, is_refused):
     body = json.dumps({"models": [{"code": "m", **entry}]}).encode()
     catalog = read_catalog(Answer("models.list", 200, make_headers({}), body, url=URL("https://h/")))
-    assert (problem_of_model("m", catalog) is not None) is is_refused
+    assert bool(problems_in_catalog(VideoRequest(model="m", prompt="p"), catalog)) is is_refused
     assert catalog["m"].is_usable is (entry.get("enabled") is True)
 
 

@@ -23,6 +23,7 @@ def found(**fields) -> list[str]:
         ({"extra": None}, "extra: must be an object, not NoneType"),
         ({"extra": 5}, "extra: must be an object, not int"),
         ({"extra": {1: 2}}, "extra: its names must be strings, not int"),
+        ({"extra": {None: 2}}, "extra: its names must be strings, not NoneType"),
         ({"prompt": "a boat \ud800"}, "prompt: cannot be written as JSON: it holds a lone surrogate"),
         ({"mode": "\ud800"}, "mode: cannot be written as JSON: it holds a lone surrogate"),
         ({"image_ids": ["\ud800"]}, "image_ids: cannot be written as JSON: it holds a lone surrogate"),

@@ -151,6 +151,7 @@ ROWS = [
     # no response
     Row("read and closed", LOST, "may have received", service=raw.reads_and_closes),
     Row("read and reset", LOST, service=raw.reads_and_resets),
+    Row("a large body, read and closed", LOST, service=raw.reads_and_closes, body=BytesBody(bytes(100_000) + PROMPT)),
     Row("read and closed, PUT", LOST, service=raw.reads_and_closes, method="PUT"),
     Row("read and closed, GET", LOST, service=raw.reads_and_closes, method="GET", body=None),
     Row("read and closed, DELETE", LOST, service=raw.reads_and_closes, method="DELETE", body=None),

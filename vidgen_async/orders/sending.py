@@ -529,7 +529,7 @@ class Sender:
         if not request_records.logger.isEnabledFor(logging.DEBUG):
             return self._transport.connect(request)
         n, known = len(create.stored_order.attempts) + 1, self._secrets_of(create.stored_order)
-        return request_records.connect_recorded(self._transport, request, self._clock, n, known)
+        return request_records.RequestRecord(request, self._clock, n, known).connect(self._transport)
 
     def _check_connection(self, connection: Connection) -> None:
         if not isinstance(connection, Connection):

@@ -24,11 +24,8 @@ class Key:
 
 
 class KeyRing:
-    """The keys that a callable returned. It is called when a key is first needed, and again when the service refused
-    the present one. Those with the same callable are equal.
-
-    ``check`` returns the key that a value stands for, or raises ConfigurationError.
-    """
+    """The keys that a callable returned: it is called when a key is first needed, and when the present one was refused.
+    Those with the same callable are equal. ``check`` returns the key of a value, or raises ConfigurationError."""
 
     def __init__(self, ask: KeyFunction, check: Callable[[object], str]) -> None:
         self._ask = ask
@@ -77,8 +74,7 @@ class KeyRing:
         return key
 
     async def _call(self) -> Key | str:
-        """A new key, or why there is none. The error is raised elsewhere: what was raised here, and the variables of
-        this frame, may show a key."""
+        """A new key, or why there is none: raised here, the error might show a key."""
         with UserCode() as call:
             returned = self._ask()
             value = await returned if inspect.isawaitable(returned) else returned

@@ -20,13 +20,8 @@ _END_OF_HEAD = re.compile(rb"\r\n\r\n|\n\r?\n|\r\r")
 
 
 def read_json(body: bytes) -> Any:
-    """The JSON value. Arrays and objects at the level ``DEEPEST`` are empty: what is nested deeper can neither be
-    pickled nor returned as JSON, nor read from a journal, in every place in a program.
-
-    Raises:
-        ValueError: It is not JSON.
-        RecursionError: It is nested too deep for the parser.
-    """
+    """The JSON value; ValueError, or RecursionError, if it is none. Arrays and objects at the level ``DEEPEST`` are
+    empty: what is nested deeper cannot be pickled or written as JSON in every place in a program."""
     try:
         value = _decode(body.decode())  # faster than json.loads, which finds out the encoding first
     except ValueError:

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from yarl import URL
 
-from vidgen_async.service.codec import Answer
+from vidgen_async.service.codec import Answer, id_or_none
 from vidgen_async.service.endpoints import LONGEST_TASK_ID
 
 #: More values than this are no evidence of anything.
@@ -55,10 +55,7 @@ def _of_body(body: bytes) -> Iterator[str]:
 
 def _named(data: Any) -> Iterator[str]:
     if isinstance(data, dict):
-        for name in _NAMES:
-            value = data.get(name)
-            if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
-                yield str(value)
+        yield from filter(None, (id_or_none(data.get(name)) for name in _NAMES))
 
 
 def _of_location(answer: Answer) -> Iterator[str]:

@@ -92,9 +92,8 @@ class LiveCatalog:
             raise copy(check.catalog_error)
 
     async def check(self, request: VideoRequest, found: Sequence[str] = ()) -> RequestCheck:
-        """All problems of the request, with those that were ``found`` before. A cached catalog suffices to accept it;
-        before it is refused the catalog is fetched again, if possible. A catalog that cannot be fetched raises nothing:
-        a warning is logged, once until it can be fetched."""
+        """All problems of the request, with those that were ``found`` before. Before it is refused by a cached catalog,
+        that is fetched again. One that cannot be fetched raises nothing; a warning is logged, once until it can be."""
         from vidgen_async.service.request_checks import (  # noqa: PLC0415 - programs that create nothing do not need it
             field_of,
             problems_in_catalog,

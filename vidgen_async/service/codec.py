@@ -40,7 +40,7 @@ T = TypeVar("T")
 # -- reading values --------------------------------------------------------------------------------------------------
 
 
-def _integer(value: Any, _: Any = None) -> int:
+def _integer(value: Any) -> int:
     if isinstance(value, bool):
         raise TypeError
     if isinstance(value, int):
@@ -76,17 +76,13 @@ def _truth(value: Any, _: Any = None) -> bool:
     return named
 
 
-def _truth_or_none(value: Any, _: Any = None) -> bool | None:
-    return None if value is None else _truth(value)
-
-
-def _moment(value: Any, _: Any = None) -> datetime:
+def _moment(value: Any) -> datetime:
     """Timestamps are in seconds (2.5)."""
     return datetime.fromtimestamp(_integer(value), UTC)
 
 
 def _items(read: Callable[[Any], T]) -> Callable[[Any, Any], tuple[T, ...]]:
-    def read_all(value: Any, _: Any = None) -> tuple[T, ...]:
+    def read_all(value: Any, _: Any) -> tuple[T, ...]:
         if not isinstance(value, list):
             raise TypeError
         return tuple(read(item) for item in value)
@@ -94,18 +90,14 @@ def _items(read: Callable[[Any], T]) -> Callable[[Any, Any], tuple[T, ...]]:
     return read_all
 
 
+def _or_none(read: Callable[[Any], T]) -> Callable[[Any, Any], T | None]:
+    return lambda value, _: None if value is None else read(value)
+
+
 def _text_or_none(value: Any, _: Any = None) -> str | None:
     if value is None or isinstance(value, str):
         return value
     raise TypeError
-
-
-def _integer_or_none(value: Any, _: Any = None) -> int | None:
-    return None if value is None else _integer(value)
-
-
-def _moment_or_none(value: Any, _: Any = None) -> datetime | None:
-    return None if value is None else _moment(value)
 
 
 def _as_it_came(value: Any, _: Any = None) -> Any:
@@ -115,11 +107,11 @@ def _as_it_came(value: Any, _: Any = None) -> Any:
 _HOOKS: dict[Any, Callable[[Any, Any], Any]] = {
     bool: _truth,
     str: _text,
-    bool | None: _truth_or_none,
+    bool | None: _or_none(_truth),
     str | None: _text_or_none,
     TaskStatus | None: _text_or_none,
-    int | None: _integer_or_none,
-    datetime | None: _moment_or_none,
+    int | None: _or_none(_integer),
+    datetime | None: _or_none(_moment),
     tuple[int, ...]: _items(_integer),
     tuple[str, ...]: _items(_text),
 }
@@ -219,11 +211,8 @@ _REQUEST_IDS = (
 
 @attrs.define(eq=False, repr=False)
 class Answer:
-    """One complete answer of the service, with what is needed to turn it into a value or an error.
-
-    ``known`` are values that no message may show: the API key, a prompt, an Idempotency-Key. ``sent`` is the body of
-    the request, which the answer may quote.
-    """
+    """One complete answer of the service. ``known`` are values that no message may show: the API key, a prompt, an
+    Idempotency-Key. ``sent`` is the body of the request, which the answer may quote."""
 
     op: str
     status: int
@@ -285,7 +274,7 @@ def read_account(answer: Answer) -> Account:
 def read_asset(answer: Answer, absolute: Callable[[str], str]) -> ReferenceAsset:
     """POST /files (4.3). ``image_id`` and ``id`` are interchangeable; ``absolute`` puts the host before a path."""
     data = answer.object()
-    ids = {name: text for name in ("id", "image_id") if (text := _id_or_none(data.get(name))) is not None}
+    ids = {name: text for name in ("id", "image_id") if (text := id_or_none(data.get(name))) is not None}
     if not ids:
         raise answer.unexpected("has neither id nor image_id")
     first = next(iter(ids.values()))
@@ -312,7 +301,7 @@ def _read_asked_task(answer: Answer, task_id: str) -> VideoTask:
     if _is_of(data, task_id):
         data.pop("task_id", None)
         return _read_task(data, request_id=request_id)
-    ids = {name: _id_or_none(data.get(name)) for name in ("id", "task_id")}
+    ids = {name: id_or_none(data.get(name)) for name in ("id", "task_id")}
     if task_id not in ids.values():
         raise answer.unexpected("has neither id nor task_id" if not any(ids.values()) else "is about another task")
     others = {name: data[name] for name, value in ids.items() if name in data and value not in (None, task_id)}
@@ -326,7 +315,7 @@ def _is_of(data: Mapping[str, Any], task_id: str) -> bool:
     return data.get("id") == task_id and data.get("task_id") in (None, task_id)
 
 
-def _id_or_none(value: Any) -> str | None:
+def id_or_none(value: Any) -> str | None:
     try:
         return _identifier(value)
     except TypeError:
@@ -354,18 +343,15 @@ def read_poll(
 
 
 def read_created_id(body: bytes) -> tuple[str | None, dict[str, Any]]:
-    """The task id in the answer to a create (4.4), and the other fields of the response.
-
-    ``id``, else ``task_id``; a non-empty string or an integer. None when there is none: nothing else stands for it
-    (an ``upstream_task_id`` does not).
-    """
+    """The task id in the answer to a create (4.4), and the other fields: ``id``, else ``task_id``, a non-empty string
+    or an integer. None when there is none: nothing else stands for it (an ``upstream_task_id`` does not)."""
     try:
         data = read_json(body)
     except (ValueError, RecursionError):
         return None, {}
     if not isinstance(data, dict):
         return None, {}
-    ids = (_id_or_none(data.get(name)) for name in ("id", "task_id"))
+    ids = (id_or_none(data.get(name)) for name in ("id", "task_id"))
     task_id = next((found for found in ids if found is not None), None)
     rest = {name: value for name, value in data.items() if name not in {"id", "task_id"}}
     return (None, {}) if task_id is None else (task_id, rest)

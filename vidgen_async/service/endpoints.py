@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Literal
 from urllib.parse import quote
 
-from attrs import evolve, field, frozen
+from attrs import Factory, evolve, field, frozen
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
@@ -42,17 +42,13 @@ class Endpoints:
     user_agent: str = ""
     is_for_polls: bool = False
     """Whether its reads are polls, which have connections of their own."""
-    _read_headers: Headers = field(init=False, repr=False)
-    _unlimited: Timeouts = field(init=False, repr=False)
+    _read_headers: Headers = field(
+        default=Factory(lambda self: self._headers({}), takes_self=True), init=False, repr=False
+    )
+    _unlimited: Timeouts = field(
+        default=Factory(lambda self: evolve(self.timeouts, answer=None), takes_self=True), init=False, repr=False
+    )
     """For videos, however long they are, and for creates, which have a time limit of their own."""
-
-    @_read_headers.default
-    def _make_read_headers(self) -> Headers:
-        return self._headers({})
-
-    @_unlimited.default
-    def _make_unlimited(self) -> Timeouts:
-        return evolve(self.timeouts, answer=None)
 
     @property
     def key_ring(self) -> KeyRing | None:
@@ -154,10 +150,7 @@ def quoted_task_id(task: TaskLike) -> str:
 
 
 def write_json(value: object) -> bytes:
-    """The same bytes for equal values: keys sorted, no white space, numbers finite, text in UTF-8.
-
-    Raises TypeError, ValueError or RecursionError for what JSON cannot hold.
-    """
+    """The same bytes for equal values. TypeError, ValueError or RecursionError for what JSON cannot hold."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     return text.encode()
 
@@ -174,16 +167,12 @@ def why_not_json(value: object) -> str | None:
 
 
 def create_body(request: VideoRequest) -> bytes:
-    """The body of a create: the documented fields that are set, then ``extra``; the same bytes for the same request.
-
-    Keys are sorted, numbers must be finite and aliases (section 9) are sent under the name that they stand for, so that
-    equal requests have equal digests. InvalidRequestError names what JSON cannot hold.
-    """
+    """The body of a create: the fields that are set, and ``extra``, aliases (section 9) under the name that they stand
+    for, so that equal requests have equal digests. InvalidRequestError names what JSON cannot hold."""
     data = {name: value for name in VideoRequest.field_names() if (value := getattr(request, name)) is not None}
     if isinstance(request.extra, Mapping):
         data.update(request.extra)
-    _replace_aliases(data)
-    if isinstance(request.extra, Mapping):
+        _replace_aliases(data)
         with suppress(TypeError, ValueError, RecursionError):
             return write_json(data)
     raise refusal(problems_in_json(request))  # out here: as a cause the error would quote the request
@@ -196,17 +185,14 @@ def refusal(problems: Sequence[str]) -> InvalidRequestError:
 def problems_in_json(request: VideoRequest) -> list[str]:
     """What of the request JSON cannot hold, by its fields."""
     extra: object = request.extra
-    names = extra if isinstance(extra, Mapping) else ()
-    other = next((name for name in names if not isinstance(name, str)), None)
     if not isinstance(extra, Mapping):
-        problems = [f"extra: must be an object, not {type(extra).__name__}"]
-    elif other is not None:
-        problems = [f"extra: its names must be strings, not {type(other).__name__}"]
+        why: str | None = f"must be an object, not {type(extra).__name__}"
+    elif others := [name for name in extra if not isinstance(name, str)]:
+        why = f"its names must be strings, not {type(others[0]).__name__}"
     else:
         why = why_not_json(extra)
-        problems = [] if why is None else [f"extra: {why}"]
-    reasons = {name: why_not_json(getattr(request, name)) for name in VideoRequest.field_names()}
-    return [*problems, *(f"{name}: {why}" for name, why in reasons.items() if why is not None)]
+    reasons = {"extra": why} | {name: why_not_json(getattr(request, name)) for name in VideoRequest.field_names()}
+    return [f"{name}: {why}" for name, why in reasons.items() if why is not None]
 
 
 def _replace_aliases(data: dict[str, Any]) -> None:

@@ -13,7 +13,6 @@ from yarl import URL
 
 from vidgen_async import errors
 from vidgen_async.errors import AuthenticationSource, ServiceError
-from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import LONGEST_READ, excerpt, hide_secrets, is_plain_word
 from vidgen_async.service.codec import Answer, is_json_object, request_id_of, shown_request_id
 from vidgen_async.service.status_rules import REFERENCE_CODES, rule_for
@@ -107,7 +106,8 @@ def _code_and_text(answer: Answer) -> tuple[str | None, str | bytes]:
     try:
         data = json.loads(answer.body)
     except (ValueError, RecursionError):
-        return _reference_code(answer), _without_markup(answer.body)
+        page = answer.body[:_LONGEST_PAGE].decode("utf-8", "replace")
+        return _reference_code(answer), _MARKUP.sub(" ", page) if "<" in page else page
     inner = data["error"] if isinstance(data, dict) and isinstance(data.get("error"), dict) else data
     code, text = _named_code_and_text(inner, answer)
     if answer.status == 400 and code not in REFERENCE_CODES and (found := _reference_code(answer)):
@@ -118,7 +118,9 @@ def _code_and_text(answer: Answer) -> tuple[str | None, str | bytes]:
 def _named_code_and_text(data: Any, answer: Answer) -> tuple[str | None, str | bytes]:
     if not isinstance(data, dict):
         return None, data if isinstance(data, str) else answer.body
-    code = _code(data, answer.known)
+    # One short word without secrets; anything else is no code, and stays in the body.
+    codes = (str(data[name]) for name in ("code", "error_code", "type") if isinstance(data.get(name), str | int))
+    code = next((code for code in codes if is_plain_word(code, answer.known)), None)
     for name in ("message", "detail", "error", "msg", "title"):
         value = data.get(name)
         if value:
@@ -141,18 +143,6 @@ def _beginning_as_json(value: Any) -> str:
     with suppress(RecursionError):
         return "".join(islice(json.JSONEncoder(ensure_ascii=False).iterencode(value), LONGEST_READ))
     return ""
-
-
-def _code(data: Mapping[str, Any], known: KnownValues) -> str | None:
-    """The code of an error body: one short word without secrets; anything else is no code, and stays in the body."""
-    codes = (str(data[name]) for name in ("code", "error_code", "type") if isinstance(data.get(name), str | int))
-    return next((code for code in codes if is_plain_word(code, known)), None)
-
-
-def _without_markup(body: bytes) -> str:
-    """The readable text of the beginning of an HTML page; other text unchanged."""
-    text = body[:_LONGEST_PAGE].decode("utf-8", "replace")
-    return _MARKUP.sub(" ", text) if "<" in text else text
 
 
 def describe_outcome(

@@ -64,10 +64,8 @@ def is_placeholder(text: str) -> bool:
 
 
 def problem_of_url(value: object, service: URL | None = None, now: datetime | None = None) -> str | None:
-    """Why the service could not read a file there; None if there is no reason to refuse it. Shows no secret.
-
-    ``service`` is who would read it; ``now`` tells whether a link that says when it expires has expired.
-    """
+    """Why ``service`` could not read a file there; None if there is no reason to refuse it. Shows no secret. ``now``
+    tells whether a link that says when it expires has expired."""
     if not isinstance(value, str):
         return f"must be a string, not {type(value).__name__}"
     try:

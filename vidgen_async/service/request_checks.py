@@ -41,9 +41,8 @@ _REFERENCES = {
 def problems_of(
     request: VideoRequest, service: URL | None = None, now: datetime | None = None, *, found: Sequence[str] = ()
 ) -> list[str]:
-    """All that is wrong with the request in itself, each naming the field, the value and what is allowed. ``service``
-    is where it would go to: one that is not on the public internet may reach what others cannot. ``now`` tells whether
-    a link has expired. ``found`` are problems that are known already, of other fields than the rest."""
+    """All that is wrong with the request in itself, each naming the field, the value and what is allowed; ``service``
+    and ``now`` are for links. ``found`` are problems that are known already, of other fields than the rest."""
     fields = set(map(field_of, found))
     problems = [*found, *(one for check in _CHECKS for one in check(request) if field_of(one) not in fields)]
     for name, value in _urls(request):
@@ -57,9 +56,8 @@ def problems_of(
 def make_request(
     given: Sequence[object], fields: Mapping[str, Any], absolute: Callable[[str], str] = str
 ) -> tuple[VideoRequest | None, list[str]]:
-    """The request that was ``given`` without a name, or as its fields, not both; and what of that cannot be used. What
-    is missing is empty in the request, which is None if nothing can be used. ``absolute`` completes the URLs of the
-    service's own assets."""
+    """The request that was ``given`` without a name, or as its fields (what is missing is empty), or None; and what of
+    that cannot be used. ``absolute`` completes the URLs of the service's own assets."""
     match given:
         case [VideoRequest() as request] if not fields:
             return _with_absolute_urls(request, absolute), []
@@ -83,8 +81,7 @@ def _problem_of_argument(name: str) -> str:
 
 
 def problem_of_name(name: object, names: Iterable[str], advice: str) -> str:
-    """What is wrong with the name of a field that is none of ``names``. The advice is given if nothing like it is known
-    of other services."""
+    """What is wrong with a name of a field that is none of ``names``."""
     if isinstance(name, str) and name in UPSTREAM_NAMES:
         return f"not a field of this service; use {UPSTREAM_NAMES[name]}"
     near = get_close_matches(str(name), names, n=1)
@@ -217,35 +214,23 @@ def field_of(problem: str) -> str:
 
 
 def problems_in_catalog(request: VideoRequest, catalog: Catalog) -> list[str]:
-    """Why the model cannot be used now, or everything in the request that it does not take."""
-    problem = problem_of_model(request.model, catalog)
-    if problem is not None:
-        return [problem]
-    model = catalog.find(request.model)
-    return [] if model is None else problems_with_model(request, model)
-
-
-def problem_of_model(code: str, catalog: Catalog) -> str | None:
-    """Why this model cannot be used now (section 3); None if it can. What the catalog does not state, or what of it
-    cannot be read, refuses nothing."""
-    model = catalog.find(code)
+    """Why the model cannot be used now (section 3), or all in the request that it does not take. What the catalog does
+    not state, or what of it cannot be read, refuses nothing."""
+    code, model = request.model, catalog.find(request.model)
     if model is None:
         if "unreadable" in catalog.extra:
-            return None
+            return []
         near = get_close_matches(code, [model.code for model in catalog.usable[:MOST_COMPARED]], n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        return (
-            f"model: {show_value(code)} is not available with this API key{hint}; available models: {_usable(catalog)}"
-        )
-    if not model.maintenance and model.enabled is not False:
-        return None
-    why = "in maintenance" if model.maintenance else "not enabled"
-    return f"model: {show_value(code)} is {why}; available models: {_usable(catalog)}"
-
-
-def problems_with_model(request: VideoRequest, model: CatalogModel) -> list[str]:
-    checks = (_check_model_duration, _check_model_resolution, _check_references)
-    return [problem for check in checks for problem in check(request, model)]
+        why = "not available with this API key" + (f" (did you mean {near[0]!r}?)" if near else "")
+    elif model.maintenance or model.enabled is False:
+        why = "in maintenance" if model.maintenance else "not enabled"
+    else:
+        checks = (_check_model_duration, _check_model_resolution, _check_references)
+        return [problem for check in checks for problem in check(request, model)]
+    codes = [model.code for model in catalog.usable]
+    more = f" and {len(codes) - MOST_NAMED} more" if len(codes) > MOST_NAMED else ""
+    usable = (", ".join(codes[:MOST_NAMED]) or "none") + more
+    return [f"model: {show_value(code)} is {why}; available models: {usable}"]
 
 
 def _check_model_duration(request: VideoRequest, model: CatalogModel) -> Iterator[str]:
@@ -264,27 +249,16 @@ def _check_model_resolution(request: VideoRequest, model: CatalogModel) -> Itera
 
 
 def _check_references(request: VideoRequest, model: CatalogModel) -> Iterator[str]:
+    counts = {name: len([*_items(request, name)]) for _, fields in _REFERENCES.values() for name in fields}
     for kind, (limit_name, fields) in _REFERENCES.items():
-        given = [name for name in fields if _count(request, name)]
-        number = sum(_count(request, name) for name in given)
+        number = sum(counts[name] for name in fields)
         limit: int | None = getattr(model, limit_name)
         if limit is not None and 0 <= limit < number:
             takes = f"takes at most {limit} reference {kind}s" if limit else f"takes no reference {kind}s"
-            yield f"{' + '.join(given)}: {number} given; {model.code} {takes}"
+            yield f"{' + '.join(name for name in fields if counts[name])}: {number} given; {model.code} {takes}"
     wanted = model.min_reference_images
     _, fields = _REFERENCES["image"]
     # What an attachment may hold is not documented: it could be the image.
-    if not request.attachments and sum(_count(request, name) for name in fields) < wanted:
+    if not request.attachments and sum(counts[name] for name in fields) < wanted:
         names = f"local_images, {', '.join(fields[:-1])} or {fields[-1]}"
         yield f"image_ids: {model.code} needs at least {wanted} image, in {names}"
-
-
-def _count(request: VideoRequest, name: str) -> int:
-    value = getattr(request, name)
-    return len(value) if isinstance(value, tuple) else 0
-
-
-def _usable(catalog: Catalog) -> str:
-    codes = [model.code for model in catalog.usable]
-    more = f" and {len(codes) - MOST_NAMED} more" if len(codes) > MOST_NAMED else ""
-    return (", ".join(codes[:MOST_NAMED]) or "none") + more

@@ -19,35 +19,9 @@ from vidgen_async.types.http import LONG_ANSWER, Request
 logger = logging.getLogger(__name__)
 
 
-async def send_recorded(
-    send: Callable[[Request], Awaitable[Response]], clock: Clock, attempt: int, known: Iterable[str], request: Request
-) -> Response:
-    """Send a request, and log how it ended: with a status line, or with an error. No ``known`` value is shown."""
-    return await RequestRecord(request, clock, attempt, known).send(partial(send, request))
-
-
-@asynccontextmanager
-async def connect_recorded(
-    transport: Transport, request: Request, clock: Clock, attempt: int, known: Iterable[str]
-) -> AsyncIterator[Connection]:
-    """Connect, as :func:`send_recorded` sends. The record has both steps."""
-    record = RequestRecord(request, clock, attempt, known)
-    is_connected = False
-    try:
-        async with transport.connect(request) as connection:
-            is_connected = True
-            yield connection.with_send(partial(record.send, connection.send))
-    except BaseException as failure:
-        if not is_connected:
-            record.end(None, failure)
-        raise
-    finally:
-        record.end(None, None)
-
-
 @define(eq=False)
 class RequestRecord:
-    """The record of a request in progress; it is logged once."""
+    """The record of a request in progress; it is logged once. No ``known`` value is shown."""
 
     _request: Request
     _clock: Clock
@@ -55,6 +29,21 @@ class RequestRecord:
     _known: Iterable[str]
     _began: float = field(init=False, default=Factory(lambda self: self._clock.now(), takes_self=True))
     _is_over: bool = field(init=False, default=False)
+
+    @asynccontextmanager
+    async def connect(self, transport: Transport) -> AsyncIterator[Connection]:
+        """Connect, for a create, whose record has both steps."""
+        is_connected = False
+        try:
+            async with transport.connect(self._request) as connection:
+                is_connected = True
+                yield connection.with_send(partial(self.send, connection.send))
+        except BaseException as failure:
+            if not is_connected:
+                self.end(None, failure)
+            raise
+        finally:
+            self.end(None, None)
 
     async def send(self, send: Callable[[], Awaitable[Response]]) -> Response:
         try:

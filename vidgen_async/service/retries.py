@@ -36,11 +36,8 @@ _SHORT = re.compile(r"[0-9]{1,9}")
 
 @define(eq=False, repr=False)
 class Reads:
-    """Sends requests that may be repeated without harm: every GET, and uploads (a duplicate upload is free).
-
-    A failing read is retried until the next attempt would start more than ``retry_for`` seconds after the first.
-    No message shows ``known`` values. ``on_answer`` is called when the service has answered in its own form.
-    """
+    """Sends requests that may be repeated without harm: every GET, and uploads (a duplicate upload is free). No message
+    shows ``known`` values. ``on_answer`` is called when the service has answered in its own form."""
 
     _transport: Transport
     _clock: Clock
@@ -55,11 +52,9 @@ class Reads:
     """Those of the ring that are known values."""
 
     def send(self, request: Request, *, attempt: int = 1) -> Awaitable[Response]:
-        """Send ``request``, for a caller that streams the body. Redirects and error statuses are returned unchanged.
-
-        A GET whose kept-alive connection the service had closed is sent once more at once. So is a request whose key
-        was refused, if there is another one now.
-        """
+        """Send ``request``, for a caller that streams the body, and return its response with any status. Sent once more
+        are a GET whose kept-alive connection the service had closed, and a request whose key was refused, with a new
+        key."""
         if self._key_ring is None or AUTHORIZATION not in request.headers:
             return self._send(request, attempt)
         return self._send_with_key(self._key_ring, request, attempt)
@@ -85,16 +80,16 @@ class Reads:
         return key
 
     async def _send(self, request: Request, attempt: int) -> Response:
-        send: Callable[[Request], Awaitable[Response]] = self._transport.send
-        if request_records.logger.isEnabledFor(logging.DEBUG):
-            send = partial(request_records.send_recorded, send, self._clock, attempt, self.known)
         try:
-            return await send(request)
+            if not request_records.logger.isEnabledFor(logging.DEBUG):
+                return await self._transport.send(request)
+            record = request_records.RequestRecord(request, self._clock, attempt, self.known)
+            return await record.send(partial(self._transport.send, request))
         except ConnectionLostError as error:
-            if request.method != "GET" or not error.is_reused:
+            if request.method != "GET" or not error.is_reused or request.needs_new_connection:
                 raise
         # Services close kept-alive connections at any time; another one of the pool may be closed as well.
-        return await send(evolve(request, needs_new_connection=True))
+        return await self._send(evolve(request, needs_new_connection=True), attempt)
 
     async def once(self, request: Request, read: Callable[[Answer], T], *, attempt: int = 1) -> T:
         """Send ``request`` once and ``read`` the value of a 2xx; ServiceError for any other status."""
@@ -143,7 +138,9 @@ class Reads:
             try:
                 return await self.once(request, read, attempt=attempts)
             except (TransportError, ServiceError) as error:
-                pause = None if _is_done(request, error) else retry_delay(error, attempts, self._rng())
+                # An upload that was answered with a 2xx is stored, although the answer cannot be used.
+                is_done = request.method == "POST" and 200 <= (getattr(error, "status", None) or 0) < 300
+                pause = None if is_done else retry_delay(error, attempts, self._rng())
                 if pause is None or self._clock.now() + pause > give_up_at:
                     if pause is not None and attempts > 1:
                         setting = " (retry_reads_for)" if retry_for == self._retry_for else ""
@@ -156,12 +153,6 @@ class Reads:
                     logger, level=level, op=op, error=error, seconds=retry_for, request_id=request_id
                 )
             await self._clock.sleep(pause)
-
-
-def _is_done(request: Request, error: TransportError | ServiceError) -> bool:
-    """Whether an upload was answered with a 2xx, so that the asset is stored although the answer cannot be used."""
-    status = error.status if isinstance(error, ServiceError | BodyError) else None
-    return request.method == "POST" and status is not None and 200 <= status < 300
 
 
 def retry_delay(error: TransportError | ServiceError, failures: int, jitter: float) -> float | None:

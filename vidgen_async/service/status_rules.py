@@ -55,7 +55,6 @@ _BUSY = "rate limit reached, or a channel is at capacity"
 _UNAVAILABLE = "temporarily unavailable, or the model is in maintenance"
 _GATEWAY = "gateway or upstream fault"
 
-_REJECTED_ROW = StatusRule(False, _REJECTED, PollFailure.UNEXPECTED)
 _RETRIED_ROW = StatusRule(True, _UNCERTAIN, PollFailure.TRANSIENT)
 # fmt: off
 _RULES: dict[int, StatusRule] = {
@@ -66,21 +65,14 @@ _RULES: dict[int, StatusRule] = {
     403: StatusRule(False, _REJECTED,  PollFailure.UNEXPECTED,    is_link_refused=True),
     404: StatusRule(False, _REJECTED,  PollFailure.GONE,          errors.NotFoundError, _MISSING, is_link_refused=True),
     405: StatusRule(False, _REJECTED,  PollFailure.UNEXPECTED,    meaning=_NOT_ALLOWED),
-    406: _REJECTED_ROW,
-    407: _REJECTED_ROW,
-    408: _RETRIED_ROW,
     409: StatusRule(False, _UNCERTAIN, PollFailure.UNEXPECTED,    errors.NotReadyError, _NOT_READY),
     410: StatusRule(False, _UNCERTAIN, PollFailure.GONE,          is_link_refused=True),
-    411: _REJECTED_ROW,
-    413: _REJECTED_ROW,
-    414: _REJECTED_ROW,
-    415: _REJECTED_ROW,
-    425: _RETRIED_ROW,
     429: StatusRule(True,  _REJECTED,  PollFailure.BUSY,          errors.RateLimitError, _BUSY),
-    431: _REJECTED_ROW,
     502: StatusRule(True,  _UNCERTAIN, PollFailure.TRANSIENT,     errors.GatewayError, _GATEWAY),
     503: StatusRule(True,  _UNCERTAIN, PollFailure.TRANSIENT,     errors.ServiceUnavailableError, _UNAVAILABLE),
     504: StatusRule(True,  _UNCERTAIN, PollFailure.TRANSIENT,     errors.GatewayError, _GATEWAY),
+    **dict.fromkeys((406, 407, 411, 413, 414, 415, 431), StatusRule(False, _REJECTED, PollFailure.UNEXPECTED)),
+    **dict.fromkeys((408, 425), _RETRIED_ROW),
 }
 # Every other status, by its first digit. A 2xx without a usable body is an error too: a read may have met a proxy's
 # page; a create may have made a task.

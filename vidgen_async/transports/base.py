@@ -148,8 +148,8 @@ class Transport(ABC):
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
-        # The connect of a base class does not call the send that this class replaces.
-        if _base_position(cls, "send") < _base_position(cls, "connect"):
+        first = next(base for base in cls.__mro__ if not {"send", "connect"}.isdisjoint(vars(base)))
+        if "connect" not in vars(first):  # that of a base class does not call the send that this one replaces
             cls.connect = Transport.connect  # type: ignore[method-assign]
         elif "connect" in vars(cls):
             cls.connect = _unless_patched(cls.connect)  # type: ignore[method-assign, assignment]
@@ -205,10 +205,6 @@ def _unless_patched(connect: _Connect) -> _Connect:
 
 
 _CAPABILITIES = ("is_replay", "goes_out", "is_recording", "clock", "user_agent")
-
-
-def _base_position(kind: type, name: str) -> int:
-    return next(position for position, base in enumerate(kind.__mro__) if name in vars(base))
 
 
 def checked_transport(transport: Transport) -> Transport:
@@ -284,15 +280,6 @@ class Chunks:
         return chunk
 
 
-def chunks_of(body: bytes, size: int) -> Chunks:
-    stream = io.BytesIO(body)
-
-    async def read() -> bytes | None:
-        return stream.read(size) or None
-
-    return Chunks(read)
-
-
 class BaseResponse:
     """What all responses have in common: a body that is read once, and a block that closes them when it is left."""
 
@@ -308,7 +295,14 @@ class BaseResponse:
         return self._body
 
     def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
-        return self._open(size) if self._body is None else chunks_of(self._body, size)
+        if self._body is None:
+            return self._open(size)
+        stream = io.BytesIO(self._body)
+
+        async def read() -> bytes | None:
+            return stream.read(size) or None
+
+        return Chunks(read)
 
     def _open(self, size: int) -> AsyncIterator[bytes]:
         raise NotImplementedError

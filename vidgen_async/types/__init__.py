@@ -4,210 +4,121 @@ Values that users hold are frozen. Orders, and classes of higher layers, which u
 imported lazily, on first access.
 """
 
-import importlib
-import sys
-from typing import TYPE_CHECKING, Any
+import typing as _typing
 
-from vidgen_async.redaction.messages import csv_cell, printable
-from vidgen_async.types.budgets import Budget, BudgetState, Price, SpendKey, SpendRow
-from vidgen_async.types.http import (
-    Body,
-    BytesBody,
-    Delivery,
-    Headers,
-    KeyFunction,
-    Phase,
-    Request,
-    Timeouts,
-    make_headers,
-)
-from vidgen_async.types.limits import Hold, LimitState, Pacing, Spending, SpendingLimit, Turn
-from vidgen_async.types.resources import (
-    CHECK_REFUND,
-    Account,
-    Catalog,
-    CatalogModel,
-    Extra,
-    GenerateStage,
-    ImageSource,
-    OnStage,
-    Ratio,
-    Receipt,
-    ReferenceAsset,
-    RequestFields,
-    Resolution,
-    TaskLike,
-    TaskStatus,
-    TerminalStatus,
-    VideoFields,
-    VideoRequest,
-    VideoTask,
-    failure_text,
-)
-from vidgen_async.types.serialization import Serializable, kind_of
+from vidgen_async.redaction.messages import csv_cell as csv_cell
+from vidgen_async.redaction.messages import printable as printable
+from vidgen_async.types.budgets import Budget as Budget
+from vidgen_async.types.budgets import BudgetState as BudgetState
+from vidgen_async.types.budgets import Price as Price
+from vidgen_async.types.budgets import SpendKey as SpendKey
+from vidgen_async.types.budgets import SpendRow as SpendRow
+from vidgen_async.types.http import Body as Body
+from vidgen_async.types.http import BytesBody as BytesBody
+from vidgen_async.types.http import Delivery as Delivery
+from vidgen_async.types.http import Headers as Headers
+from vidgen_async.types.http import KeyFunction as KeyFunction
+from vidgen_async.types.http import Phase as Phase
+from vidgen_async.types.http import Request as Request
+from vidgen_async.types.http import Timeouts as Timeouts
+from vidgen_async.types.http import make_headers as make_headers
+from vidgen_async.types.limits import Hold as Hold
+from vidgen_async.types.limits import LimitState as LimitState
+from vidgen_async.types.limits import Pacing as Pacing
+from vidgen_async.types.limits import Spending as Spending
+from vidgen_async.types.limits import SpendingLimit as SpendingLimit
+from vidgen_async.types.limits import Turn as Turn
+from vidgen_async.types.resources import CHECK_REFUND as CHECK_REFUND
+from vidgen_async.types.resources import Account as Account
+from vidgen_async.types.resources import Catalog as Catalog
+from vidgen_async.types.resources import CatalogModel as CatalogModel
+from vidgen_async.types.resources import Extra as Extra
+from vidgen_async.types.resources import GenerateStage as GenerateStage
+from vidgen_async.types.resources import ImageSource as ImageSource
+from vidgen_async.types.resources import OnStage as OnStage
+from vidgen_async.types.resources import Ratio as Ratio
+from vidgen_async.types.resources import Receipt as Receipt
+from vidgen_async.types.resources import ReferenceAsset as ReferenceAsset
+from vidgen_async.types.resources import RequestFields as RequestFields
+from vidgen_async.types.resources import Resolution as Resolution
+from vidgen_async.types.resources import TaskLike as TaskLike
+from vidgen_async.types.resources import TaskStatus as TaskStatus
+from vidgen_async.types.resources import TerminalStatus as TerminalStatus
+from vidgen_async.types.resources import VideoFields as VideoFields
+from vidgen_async.types.resources import VideoRequest as VideoRequest
+from vidgen_async.types.resources import VideoTask as VideoTask
+from vidgen_async.types.resources import failure_text as failure_text
+from vidgen_async.types.serialization import Serializable as Serializable
+from vidgen_async.types.serialization import kind_of as kind_of
 
-if TYPE_CHECKING:
-    from vidgen_async.batch import Batch, BatchCheck, BatchOutcome, BatchRow, BatchRows, BatchState, PointsBasis
-    from vidgen_async.client.resources import AccountInfo, Files, Models
-    from vidgen_async.client.videos import Videos
-    from vidgen_async.clock import Clock
-    from vidgen_async.errors import AuthenticationSource
-    from vidgen_async.journal.base import Journal, RunningPage
-    from vidgen_async.media.download import FileProblem, VideoStream
-    from vidgen_async.orders import ImagesToUpload, OnReceipt, Orders
-    from vidgen_async.transports.base import Connection, Response, Transport
-    from vidgen_async.types.orders import (
-        Attempt,
-        AttemptKind,
-        AttemptOutcome,
-        Balance,
-        Closing,
-        Decision,
-        DecisionKind,
-        Evidence,
-        Order,
-        OrderContent,
-        OrderRef,
-        OrderState,
-        OrderStateName,
-        OrderStates,
-        OrderSummary,
-        Permission,
-        RunningTask,
-        Shard,
-        Spend,
-        TaskResult,
-    )
-    from vidgen_async.watcher import Watcher, WatcherStats
-    from vidgen_async.watcher.hooks import OnUpdate
-    from vidgen_async.watcher.listeners import Poll, Polling
+if _typing.TYPE_CHECKING:
+    from vidgen_async.batch import Batch as Batch
+    from vidgen_async.batch import BatchCheck as BatchCheck
+    from vidgen_async.batch import BatchOutcome as BatchOutcome
+    from vidgen_async.batch import BatchRow as BatchRow
+    from vidgen_async.batch import BatchRows as BatchRows
+    from vidgen_async.batch import BatchState as BatchState
+    from vidgen_async.batch import PointsBasis as PointsBasis
+    from vidgen_async.client.resources import AccountInfo as AccountInfo
+    from vidgen_async.client.resources import Files as Files
+    from vidgen_async.client.resources import Models as Models
+    from vidgen_async.client.videos import Videos as Videos
+    from vidgen_async.clock import Clock as Clock
+    from vidgen_async.errors import AuthenticationSource as AuthenticationSource
+    from vidgen_async.journal.base import Journal as Journal
+    from vidgen_async.journal.base import RunningPage as RunningPage
+    from vidgen_async.media.download import FileProblem as FileProblem
+    from vidgen_async.media.download import VideoStream as VideoStream
+    from vidgen_async.orders import ImagesToUpload as ImagesToUpload
+    from vidgen_async.orders import OnReceipt as OnReceipt
+    from vidgen_async.orders import Orders as Orders
+    from vidgen_async.transports.base import Connection as Connection
+    from vidgen_async.transports.base import Response as Response
+    from vidgen_async.transports.base import Transport as Transport
+    from vidgen_async.types.orders import Attempt as Attempt
+    from vidgen_async.types.orders import AttemptKind as AttemptKind
+    from vidgen_async.types.orders import AttemptOutcome as AttemptOutcome
+    from vidgen_async.types.orders import Balance as Balance
+    from vidgen_async.types.orders import Closing as Closing
+    from vidgen_async.types.orders import Decision as Decision
+    from vidgen_async.types.orders import DecisionKind as DecisionKind
+    from vidgen_async.types.orders import Evidence as Evidence
+    from vidgen_async.types.orders import Order as Order
+    from vidgen_async.types.orders import OrderContent as OrderContent
+    from vidgen_async.types.orders import OrderRef as OrderRef
+    from vidgen_async.types.orders import OrderState as OrderState
+    from vidgen_async.types.orders import OrderStateName as OrderStateName
+    from vidgen_async.types.orders import OrderStates as OrderStates
+    from vidgen_async.types.orders import OrderSummary as OrderSummary
+    from vidgen_async.types.orders import Permission as Permission
+    from vidgen_async.types.orders import RunningTask as RunningTask
+    from vidgen_async.types.orders import Shard as Shard
+    from vidgen_async.types.orders import Spend as Spend
+    from vidgen_async.types.orders import TaskResult as TaskResult
+    from vidgen_async.watcher import Watcher as Watcher
+    from vidgen_async.watcher import WatcherStats as WatcherStats
+    from vidgen_async.watcher.hooks import OnUpdate as OnUpdate
+    from vidgen_async.watcher.listeners import Poll as Poll
+    from vidgen_async.watcher.listeners import Polling as Polling
+else:
+    from vidgen_async import _lazy_names
 
-__all__ = [
-    "CHECK_REFUND",
-    "Account",
-    "AccountInfo",
-    "Attempt",
-    "AttemptKind",
-    "AttemptOutcome",
-    "AuthenticationSource",
-    "Balance",
-    "Batch",
-    "BatchCheck",
-    "BatchOutcome",
-    "BatchRow",
-    "BatchRows",
-    "BatchState",
-    "Body",
-    "Budget",
-    "BudgetState",
-    "BytesBody",
-    "Catalog",
-    "CatalogModel",
-    "Clock",
-    "Closing",
-    "Connection",
-    "Decision",
-    "DecisionKind",
-    "Delivery",
-    "Evidence",
-    "Extra",
-    "FileProblem",
-    "Files",
-    "GenerateStage",
-    "Headers",
-    "Hold",
-    "ImageSource",
-    "ImagesToUpload",
-    "Journal",
-    "KeyFunction",
-    "LimitState",
-    "Models",
-    "OnReceipt",
-    "OnStage",
-    "OnUpdate",
-    "Order",
-    "OrderContent",
-    "OrderRef",
-    "OrderState",
-    "OrderStateName",
-    "OrderStates",
-    "OrderSummary",
-    "Orders",
-    "Pacing",
-    "Permission",
-    "Phase",
-    "PointsBasis",
-    "Poll",
-    "Polling",
-    "Price",
-    "Ratio",
-    "Receipt",
-    "ReferenceAsset",
-    "Request",
-    "RequestFields",
-    "Resolution",
-    "Response",
-    "RunningPage",
-    "RunningTask",
-    "Serializable",
-    "Shard",
-    "Spend",
-    "SpendKey",
-    "SpendRow",
-    "Spending",
-    "SpendingLimit",
-    "TaskLike",
-    "TaskResult",
-    "TaskStatus",
-    "TerminalStatus",
-    "Timeouts",
-    "Transport",
-    "Turn",
-    "VideoFields",
-    "VideoRequest",
-    "VideoStream",
-    "VideoTask",
-    "Videos",
-    "Watcher",
-    "WatcherStats",
-    "csv_cell",
-    "failure_text",
-    "kind_of",
-    "make_headers",
-    "printable",
-]
-
-#: The names above that are imported lazily, by their modules.
-_LAZY = {
-    "batch": ("Batch", "BatchCheck", "BatchOutcome", "BatchRow", "BatchRows", "BatchState", "PointsBasis"),
-    "client.resources": ("AccountInfo", "Files", "Models"),
-    "client.videos": ("Videos",),
-    "clock": ("Clock",),
-    "errors": ("AuthenticationSource",),
-    "journal.base": ("Journal", "RunningPage"),
-    "media.download": ("FileProblem", "VideoStream"),
-    "orders": ("ImagesToUpload", "OnReceipt", "Orders"),
-    "transports.base": ("Connection", "Response", "Transport"),
-    "types.orders": (
-        *("Attempt", "AttemptKind", "AttemptOutcome", "Balance", "Closing", "Decision", "DecisionKind"),
-        *("Evidence", "Order", "OrderContent", "OrderRef", "OrderState", "OrderStateName", "OrderStates"),
-        *("OrderSummary", "Permission", "RunningTask", "Shard", "Spend", "TaskResult"),
-    ),
-    "watcher": ("Watcher", "WatcherStats"),
-    "watcher.hooks": ("OnUpdate",),
-    "watcher.listeners": ("Poll", "Polling"),
-}
-
-if not TYPE_CHECKING:  # otherwise type checkers would accept every attribute
-
-    def __getattr__(name: str) -> Any:
-        home = next((home for home, names in _LAZY.items() if name in names), None)
-        if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
-        found = getattr(importlib.import_module(f"vidgen_async.{home}"), name)
-        globals()[name] = found
-        return found
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+    __all__, __getattr__, __dir__ = _lazy_names(globals(), {
+        "batch": ("Batch", "BatchCheck", "BatchOutcome", "BatchRow", "BatchRows", "BatchState", "PointsBasis"),
+        "client.resources": ("AccountInfo", "Files", "Models"),
+        "client.videos": ("Videos",),
+        "clock": ("Clock",),
+        "errors": ("AuthenticationSource",),
+        "journal.base": ("Journal", "RunningPage"),
+        "media.download": ("FileProblem", "VideoStream"),
+        "orders": ("ImagesToUpload", "OnReceipt", "Orders"),
+        "transports.base": ("Connection", "Response", "Transport"),
+        "types.orders": (
+            "Attempt", "AttemptKind", "AttemptOutcome", "Balance", "Closing", "Decision", "DecisionKind", "Evidence",
+            "Order", "OrderContent", "OrderRef", "OrderState", "OrderStateName", "OrderStates", "OrderSummary",
+            "Permission", "RunningTask", "Shard", "Spend", "TaskResult",
+        ),
+        "watcher": ("Watcher", "WatcherStats"),
+        "watcher.hooks": ("OnUpdate",),
+        "watcher.listeners": ("Poll", "Polling"),
+    })  # fmt: skip

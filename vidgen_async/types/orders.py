@@ -82,8 +82,6 @@ SENDER_ENDED = (
 )
 _NOT_RECORDED = frozenset({DEADLINE_PASSED, CLOCK_SET_BACK, SENDER_ENDED})
 
-_INSTANT = timedelta(microseconds=1)
-
 #: The states in which the service provably has nothing of the order: an explicit call may send it.
 SENDABLE = frozenset({OrderState.QUEUED, OrderState.REJECTED})
 
@@ -420,7 +418,8 @@ class Order(OrderContent):
         already have it. The other one is dated just after it.
         """
         if evidence.outcome is AttemptOutcome.ACCEPTED and (receipts := self._receipts):
-            evidence = evolve(evidence, at=max(evidence.at, *(known.at + _INSTANT for known in receipts)))
+            soonest = max(known.at for known in receipts) + timedelta(microseconds=1)
+            evidence = evolve(evidence, at=max(evidence.at, soonest))
         attempts = [attempt.with_evidence(evidence) if attempt.n == n else attempt for attempt in self.attempts]
         return evolve(self, attempts=tuple(attempts))
 

@@ -68,13 +68,11 @@ def _show_value(name: object, value: object, levels: int) -> str:
     return repr(value) if isinstance(value, bool) or _is_number(value) else _show_kind(value)
 
 
-def _dict(value: Any) -> Any:
-    # As in _tuple, the validation reports values of another type.
-    return dict(value) if isinstance(value, Mapping) else value
-
-
 def _extra(metadata: Mapping[str, str] = MAY_CONTAIN_SECRETS) -> Any:
-    return field(default=_NOTHING, repr=_show_extra, converter=_dict, hash=False, metadata=metadata)
+    def convert(value: Any) -> Any:
+        return dict(value) if isinstance(value, Mapping) else value  # the validation reports other types
+
+    return field(default=_NOTHING, repr=_show_extra, converter=convert, hash=False, metadata=metadata)
 
 
 @frozen(kw_only=True)

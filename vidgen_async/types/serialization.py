@@ -106,7 +106,10 @@ def to_json_value(value: Any, *, include_secrets: bool = False) -> Any:
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, Mapping):
-        return {_name(name): to_json_value(item, include_secrets=include_secrets) for name, item in value.items()}
+        # Names without lone surrogates; escaped, so that different ones stay different.
+        names = (str(name).encode(errors="backslashreplace").decode() for name in value)
+        items = (to_json_value(item, include_secrets=include_secrets) for item in value.values())
+        return dict(zip(names, items, strict=True))
     if isinstance(value, list | tuple | AbstractSet):
         return [to_json_value(item, include_secrets=include_secrets) for item in value]
     if isinstance(value, datetime):
@@ -121,11 +124,6 @@ def to_json_value(value: Any, *, include_secrets: bool = False) -> Any:
         may_retry = getattr(value, "may_retry", False)  # what is no VidgenError is final
         return {"kind": kind_of(value), "message": to_json_value(str(value)), "may_retry": may_retry}
     return _fields_to_json(value, include_secrets=include_secrets) if has(type(value)) else value
-
-
-def _name(name: object) -> str:
-    """The name of a field, without lone surrogates; escaped, so that different names stay different."""
-    return str(name).encode(errors="backslashreplace").decode()
 
 
 def _fields_to_json(value: Any, *, include_secrets: bool) -> dict[str, Any]:

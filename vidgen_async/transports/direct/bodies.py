@@ -27,12 +27,9 @@ _MEMBER = b"\x1f\x8b"
 
 
 class StreamedBody:
-    """A large body, which aiohttp reads in chunks, so that a cancelled send stops soon.
-
-    Not a generator: one that is dropped early leaves nothing for the event loop to finish. ``error`` is what the body
-    raised. ``stop`` ends the send when a chunk is not read within ``limit`` seconds: aiohttp applies its read timeout
-    only after the whole body, so that a service that stops reading would block the send indefinitely.
-    """
+    """A large body, which aiohttp reads in chunks, so that a cancelled send stops soon. Not a generator: one that is
+    dropped early leaves nothing for the event loop to finish. ``stop`` ends the send when no chunk is read within
+    ``limit`` seconds: aiohttp applies its read timeout only after the body. ``error`` is what the body raised."""
 
     def __init__(self, body: Body, stop: asyncio.Timeout, limit: float | None) -> None:
         self._chunks = body.open()
@@ -224,13 +221,9 @@ def _drop_tracebacks(error: BaseException | None) -> None:
 
 
 def decompress(body: bytes, headers: Headers) -> bytes:
-    """The body without the gzip or deflate compression that its headers name. An empty one is not compressed.
-
-    Members of gzip data that follow each other are one body. Other bytes after a whole member are ignored.
-
-    Raises:
-        ValueError: It is not compressed so, incomplete, damaged, or longer than ``LONGEST_ANSWER``.
-    """
+    """The body without the gzip or deflate compression that its headers name. Members of gzip data that follow each
+    other are one body; other bytes after a whole member are ignored. ValueError if it is not compressed so, incomplete,
+    damaged, or longer than ``LONGEST_ANSWER``."""
     codings = headers.get("Content-Encoding", "").lower().split(",")
     for coding in reversed(codings):
         if body and coding.strip().removeprefix("x-") in CONTENT_CODINGS:

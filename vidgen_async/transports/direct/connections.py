@@ -183,11 +183,8 @@ class _KeepingParser:
 
 
 class GuardedProtocol(ResponseHandler):
-    """A connection that is closed when data is received without a request.
-
-    It has one timer, which is set again only when it has expired, or for an earlier time; aiohttp sets a new one
-    whenever data is received.
-    """
+    """A connection that is closed when data is received without a request. It has one timer, which is set again only
+    when it has expired, or for an earlier time; aiohttp sets a new one whenever data is received."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
@@ -334,11 +331,8 @@ class GuardedProtocol(ResponseHandler):
 
 
 class GuardedConnector(aiohttp.TCPConnector):
-    """A pool that returns only connections on which nothing was received after their last response.
-
-    aiohttp keeps data that it receives on an idle connection of its pool, and returns it as the response to the next
-    request: a late second response, or the 408 with which load balancers close idle connections.
-    """
+    """A pool that returns only connections on which nothing was received after their last response: aiohttp returns
+    such data as the response to the next request, a late second response for example, or the 408 of a load balancer."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -431,13 +425,8 @@ class PlainResponse:
 
 
 class PlainReads:
-    """The GET requests that have the same headers and time limits, and go to one origin, without a session.
-
-    Args:
-        session: Its connections are used.
-        request: One of them.
-        options: The arguments for ``session.request`` with which aiohttp sends the same bytes.
-    """
+    """The GET requests with the headers, time limits and origin of ``request``, on the connections of ``session``;
+    ``options`` are the arguments for ``session.request`` with which aiohttp sends the same bytes."""
 
     def __init__(self, session: aiohttp.ClientSession, request: Request, options: Mapping[str, Any]) -> None:
         self.session = session
@@ -464,16 +453,9 @@ class PlainReads:
         self._connect_timeout = timeout
 
     def include(self, request: Request) -> bool:
-        """Whether ``request`` is one of them, so that only its path has to be checked."""
-        url = request.url
-        return (
-            request.headers is self._headers
-            and request.timeouts is self._timeouts
-            and request.method == "GET"
-            and request.body is None
-            and not request.needs_new_connection
-            and (url.scheme, url.raw_authority) == self._origin
-        )
+        """Whether a GET ``request`` is one of them, so that only its path has to be checked."""
+        is_like = request.headers is self._headers and request.timeouts is self._timeouts
+        return is_like and (request.url.scheme, request.url.raw_authority) == self._origin
 
     def deadline(self) -> float:
         """The end of the time limit for a whole response that is requested now."""

@@ -43,8 +43,7 @@ class Progress:
 
 
 def secrets_of(request: Request, proxy: URL | None = None) -> KnownValues | None:
-    """The secrets that the other side received and may return: of the headers, the query, the body, and the proxy. None
-    if the body is too long to be searched: then no text of the other side is shown."""
+    """The secrets that the other side received and may return; None if the body is too long to be searched."""
     if request.body is not None and (not isinstance(request.body, BytesBody) or request.body.length > CHUNK):
         return None
     return KnownValues(_secrets_of(request, proxy))
@@ -161,9 +160,8 @@ def upload_stalled(request: Request, progress: Progress | None, error: Exception
 
 
 def with_cause(failure: E, error: BaseException | None, known: KnownValues | None) -> E:
-    """The failure with its cause. Of one that is expected of a network the text is a note: its traceback has frames of
-    libraries only. Any other is chained. aiohttp quotes responses and whole URLs, signed ones too: nothing of ``known``
-    is shown, and nothing of the other side if it is None."""
+    """The failure with its cause: one that is expected of a network as a note, any other chained. aiohttp quotes
+    responses and signed URLs: nothing of ``known`` is shown, and nothing of the other side if it is None."""
     if isinstance(error, aiohttp.ClientError | HttpProcessingError | OSError):
         name, text = type(error).__name__, reason(error, known)
         failure.add_note(f"(cause: {name})" if text == name else f"(cause: {name}: {text})")

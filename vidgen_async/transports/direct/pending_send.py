@@ -8,7 +8,7 @@ connect phase of the same call; a patched session that sends no signals proves n
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
@@ -46,11 +46,7 @@ _CONNECT_SIGNALS = {
 
 
 class NoRetryError(Exception):
-    """Carries a lost connection through aiohttp, which would silently resend GET, PUT, DELETE …"""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(str(error))
-        self.error = error
+    """Carries its argument, a lost connection, through aiohttp, which would silently resend GET, PUT, DELETE …"""
 
 
 # -- the arguments for aiohttp -----------------------------------------------------------------------------------------
@@ -61,8 +57,7 @@ def is_path_valid(url: URL) -> bool:
 
 
 def check_target(request: Request) -> None:
-    """TransportError for a URL or method that cannot be sent; aiohttp checks some of this only when bytes may have been
-    sent."""
+    """TransportError for a URL or method that cannot be sent. aiohttp may check that when bytes were sent."""
     url = request.url
     if url.scheme not in ("http", "https") or not url.raw_host:
         problem = f"{hide_secrets(str(url))!r} is not a URL that starts with http:// or https:// and names a host"
@@ -78,8 +73,7 @@ def check_target(request: Request) -> None:
 
 
 class RequestOptions:
-    """The arguments for aiohttp that all requests with these headers and time limits share, as the polls of a client
-    do: they are checked and computed once."""
+    """The arguments for aiohttp that all requests with these headers and time limits share, as polls do."""
 
     __slots__ = ("are_plain", "headers", "options", "timeouts")
 
@@ -105,11 +99,6 @@ class RequestOptions:
                 self.options["headers"].append(("Accept-Encoding", ", ".join(CONTENT_CODINGS)))
             else:
                 self.options["skip_auto_headers"] = ("Accept-Encoding",)
-
-    def may_be_plain(self, request: Request) -> bool:
-        """Whether a :class:`PlainReads` may send it: nothing changes how its response is received."""
-        is_plain = self.are_plain and request.method == "GET" and request.body is None
-        return is_plain and request.pool != "streams" and not request.needs_new_connection
 
 
 async def send_exact_headers(
@@ -226,18 +215,15 @@ class PendingCreate(PendingSend):
         """The request may be sent."""
         self._has_begun = False
         """The request may have been sent."""
-        self.is_signalled = False
+        self._is_signalled = False
         """The session that is about to send it sends signals."""
 
-    @property
     def is_ready(self) -> bool:
-        """False if the request is held back and can no longer be sent, since its connection was closed, data was
-        received on it, or the transport was closed. True in all other cases: also if aiohttp sent no signal, so that
-        the request was not held back."""
+        """False if the request is held back and its connection was closed, data was received on it, or the transport
+        was closed. True in all other cases: also if aiohttp sent no signal, so that it was not held back."""
         is_open = self.connection is None or (self.connection.is_connected() and not self.connection.has_received)
         return self.progress.delivery is not Delivery.NOT_SENT or (is_open and not self.is_aborted)
 
-    @property
     def unparsed(self) -> bytes:
         """What was received of a response that was refused, or whose head is incomplete."""
         if self.connection is None or (self.connection.refusal is None and self.progress.delivery is Delivery.ANSWERED):
@@ -249,24 +235,24 @@ class PendingCreate(PendingSend):
         if not sending.cancelled():
             sending.exception()  # marked as retrieved: asyncio would log it if the block of the create is never left
 
-    def on_connect_signal(self, phase: Phase) -> None:
+    async def on_start(self) -> None:
+        self._is_signalled = True
+
+    async def on_connect(self, phase: Phase) -> None:
         """The connect phase has come to ``phase``: unless the request is being sent already, nothing of it was sent."""
         if not self._has_begun:
             self.progress.delivery, self.progress.phase = Delivery.NOT_SENT, phase
 
     async def hold(self) -> None:
         """The connection is ready and nothing was sent: return when the request may be sent, which is recorded.
-
-        Raises:
-            NoRetryError: It must not be sent: it was sent before, or the connection was closed meanwhile.
-        """
+        NoRetryError if it must not: it was sent before, or the connection was closed meanwhile."""
         if not self._has_begun:
             self.progress.delivery = Delivery.NOT_SENT
             self.is_held.set()
             await self.is_released.wait()
         if self._has_begun:  # a wrapper around aiohttp repeats the request
             raise NoRetryError(aiohttp.ClientConnectionError("the same request was about to be sent again"))
-        is_ready, self._has_begun = self.is_ready, True
+        is_ready, self._has_begun = self.is_ready(), True
         self.progress.delivery = Delivery.MAYBE_SENT
         self.progress.phase = Phase.WAIT if self.upload is None else Phase.SEND
         if not is_ready:  # what was received is not the response, and nothing can be sent on a closed connection
@@ -276,38 +262,30 @@ class PendingCreate(PendingSend):
     async def guard(self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
         """Client middleware: holds the request back before it connects, where a wrapper around aiohttp passes it to
         another session, which sends no signals."""
-        is_signalled, self.is_signalled = self.is_signalled, False
+        is_signalled, self._is_signalled = self._is_signalled, False
         if not is_signalled:
             await self.hold()
         return await send_only_once(request, handler)
 
-    def on_chunk(self) -> None:
+    async def on_chunk(self) -> None:
         # A response can be received while the body is still being sent; then the send is in a later phase.
         if self.upload is not None and self.upload.is_read and self.progress.delivery is Delivery.MAYBE_SENT:
             self.progress.phase = Phase.WAIT
 
 
 def make_trace() -> aiohttp.TraceConfig:
+    """aiohttp's signals, passed on to the PendingCreate of their request."""
+    calls: dict[str, Callable[[PendingCreate], Awaitable[None]]] = {
+        "on_request_start": PendingCreate.on_start,
+        "on_request_headers_sent": PendingCreate.hold,
+        "on_request_chunk_sent": PendingCreate.on_chunk,
+        **{signal: partial(PendingCreate.on_connect, phase=phase) for signal, phase in _CONNECT_SIGNALS.items()},
+    }
     trace = aiohttp.TraceConfig()
-    for signal, phase in _CONNECT_SIGNALS.items():
-        getattr(trace, signal).append(partial(_on_connect_signal, phase))
-    trace.on_request_start.append(_on_start)
-    trace.on_request_headers_sent.append(_on_headers)
-    trace.on_request_chunk_sent.append(_on_chunk)
+    for signal, call in calls.items():
+        getattr(trace, signal).append(partial(_pass_on, call))
     return trace
 
 
-async def _on_start(session: object, context: SimpleNamespace, params: object) -> None:
-    context.trace_request_ctx.is_signalled = True
-
-
-async def _on_connect_signal(phase: Phase, session: object, context: SimpleNamespace, params: object) -> None:
-    context.trace_request_ctx.on_connect_signal(phase)
-
-
-async def _on_headers(session: object, context: SimpleNamespace, params: object) -> None:
-    await context.trace_request_ctx.hold()
-
-
-async def _on_chunk(session: object, context: SimpleNamespace, params: object) -> None:
-    context.trace_request_ctx.on_chunk()
+async def _pass_on(call: Callable[[Any], Awaitable[None]], _session: Any, context: SimpleNamespace, _: Any) -> None:
+    await call(context.trace_request_ctx)

@@ -19,12 +19,8 @@ _WITHOUT_SLASHES = re.compile(r"https?:(?!//)", re.IGNORECASE)
 
 
 def proxy_url(value: str | URL, setting: str, advice: str = "") -> URL:
-    """The URL of a proxy; ``http://`` before it may be absent, as in HTTPS_PROXY.
-
-    Raises:
-        ConfigurationError: It cannot be used. The message names the setting and shows nothing of the value, which may
-            hold a user name and password.
-    """
+    """The URL of a proxy; ``http://`` before it may be absent, as in HTTPS_PROXY. ConfigurationError if it cannot be
+    used: the message names the setting and shows nothing of the value, which may hold a user name and password."""
     url = _parsed(value)
     problem = "is not a URL (a user name or password in it must be percent-encoded)" if url is None else _problem(url)
     if url is None or problem:
@@ -136,15 +132,13 @@ class EnvironmentProxies:
             return None
         if "vidgen" in self.proxies:
             return self.proxies["vidgen"]
-        return None if self._is_excluded(url) else self.proxies.get(url.scheme) or self.proxies.get("all")
-
-    def _is_excluded(self, url: URL) -> bool:
-        return any(_matches(entry, (url.host or "").lower().rstrip("."), url.port) for entry in self.no_proxy)
+        host = (url.host or "").lower().rstrip(".")
+        is_excluded = any(_matches(entry, host, url.port) for entry in self.no_proxy)
+        return None if is_excluded else self.proxies.get(url.scheme) or self.proxies.get("all")
 
 
 def _matches(entry: str, host: str, port: int | None) -> bool:
-    """Whether an entry of NO_PROXY is this host. It is ``*``, a name or its end, an address or a network; maybe with a
-    port."""
+    """Whether an entry of NO_PROXY (``*``, a name or its end, an address, a network; with a port) is this host."""
     name, _, number = entry.rpartition(":")
     if number.isdigit() and name and (name.endswith("]") or ":" not in name):
         if int(number) != port:

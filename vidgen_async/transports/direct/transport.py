@@ -128,7 +128,7 @@ class DirectTransport(Transport):
         """
         self._check_state(request)
         if request.op == _CREATE:
-            create = self._make_create(request)
+            create = PendingCreate(request, self._options_of(request), self._proxy_of(request))
             create.is_released.set()
             return await self._exchange(create)
         if (reads := self._plain_reads_of(request)) is not None:
@@ -148,16 +148,13 @@ class DirectTransport(Transport):
             yield Connection(partial(self.send, request))
             return
         self._check_state(request)
-        create = self._make_create(request)
+        create = PendingCreate(request, self._options_of(request), self._proxy_of(request))
         sending = asyncio.create_task(self._exchange(create), name="create")
         sending.add_done_callback(create.on_end)
         try:
             await _wait_until_held(create, sending)
-            yield Connection(
-                partial(_send_held, create, sending),
-                is_ready=lambda: create.is_ready,
-                unparsed=lambda: create.unparsed,
-            )
+            send = partial(_send_held, create, sending)
+            yield Connection(send, is_ready=create.is_ready, unparsed=create.unparsed)
         finally:
             await _cancel_send(sending)
 
@@ -182,20 +179,16 @@ class DirectTransport(Transport):
                     worker.cancel()
             for response in list(self._responses):
                 response.abort()
-            await self._wait_for_sends()
+            self._check_idle()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_ABORT_TIMEOUT):
+                    await self._idle.wait()
         for pool in list(self._pools.values()):
             await pool.close()
 
     def _check_idle(self) -> None:
         if self._is_closed and not self._pending and not self._plain_workers:
             self._idle.set()
-
-    async def _wait_for_sends(self) -> None:
-        if self._pending or self._plain_workers:
-            self._idle.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_ABORT_TIMEOUT):
-                    await self._idle.wait()
 
     def _check_state(self, request: Request) -> None:
         """Raise if the transport cannot be used here; its first use binds it to this process and event loop."""
@@ -218,9 +211,6 @@ class DirectTransport(Transport):
 
     def _is_session_closed(self) -> bool:
         return self._session is not None and self._session.closed
-
-    def _make_create(self, request: Request) -> PendingCreate:
-        return PendingCreate(request, self._options_of(request), self._proxy_of(request))
 
     def _options_of(self, request: Request) -> RequestOptions:
         check_target(request)
@@ -251,7 +241,7 @@ class DirectTransport(Transport):
         except TransportError as error:
             failure = error
         except NoRetryError as lost:
-            failure = pending.explain(lost.error)
+            failure = pending.explain(lost.args[0])
         except (aiohttp.ClientError, OSError, ValueError) as error:
             failure = pending.explain(error)
         finally:
@@ -304,13 +294,14 @@ class DirectTransport(Transport):
 
     def _plain_reads_of(self, request: Request) -> PlainReads | None:
         """Return the PlainReads that sends the request; None if an aiohttp session must send it."""
-        if self._session is not None:
+        is_plain = request.method == "GET" and request.body is None and not request.needs_new_connection
+        if self._session is not None or not is_plain or request.pool == "streams":
             return None
         reads = self._plain_reads.get(request.pool)
         if reads is not None and reads.include(request) and is_path_valid(request.url):
             return reads if may_bypass(reads.session) else None
         options = self._options_of(request)
-        if not options.may_be_plain(request) or self._proxy_of(request) is not None:
+        if not options.are_plain or self._proxy_of(request) is not None:
             return None
         session = self._pool(request.pool, needs_new_connection=False)
         if not may_bypass(session):
