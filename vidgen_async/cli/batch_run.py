@@ -192,7 +192,7 @@ async def run_batch(run: Run, on_saved: Sequence[str], jobs: str, output: str, *
         check = await _check(run, batch)
         _refuse_problems(run, check)
         needed = await _read_needed(run, check)
-        run.state.stage, run.state.stop = Stage.BATCH, batch.stop
+        run.stage, run.stop = Stage.BATCH, batch.stop
         progress = BatchProgress(check.rows, LoopClock().now(), task_seconds=check.task_seconds)
         if check.new_by_model and not run.settings.has_budget and not run.settings.is_sandbox:
             run.screen.print_fact("budget", "none in this run: --max-points sets one")
@@ -200,9 +200,9 @@ async def run_batch(run: Run, on_saved: Sequence[str], jobs: str, output: str, *
             await _consume(run, batch, progress, on_saved)
         finally:
             run.screen.close()
-            run.state.uncertain_orders = progress.uncertain
+            run.uncertain_orders = progress.uncertain
             await _read_budget(client, progress)
-            run.state.batch_hint = progress.hint(needed)
+            run.batch_hint = progress.hint(needed)
             _show_end(run, progress)
     missing = progress.total - progress.states["saved"]
     if missing:
@@ -213,19 +213,19 @@ async def run_batch(run: Run, on_saved: Sequence[str], jobs: str, output: str, *
 
 
 async def _check(run: Run, batch: Batch) -> BatchCheck:
-    run.state.stage = Stage.CATALOG
+    run.stage = Stage.CATALOG
     run.screen.start_step("checking the rows")
     try:
         return await batch.check()
     except InvalidRequestError:
-        run.state.stage = Stage.CHECK
+        run.stage = Stage.CHECK
         raise
 
 
 def _refuse_problems(run: Run, check: BatchCheck) -> None:
     if not check.problems:
         return
-    run.state.stage, count = Stage.CHECK, len(check.problems)
+    run.stage, count = Stage.CHECK, len(check.problems)
     shown = check.problems if run.settings.is_json else check.problems[:MAX_PROBLEMS]
     for problem in shown:
         run.screen.print_fact("problem", problem)

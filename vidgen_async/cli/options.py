@@ -172,7 +172,7 @@ def execute(command: Callable[..., Coroutine[Any, Any, Any]], settings: Settings
     from vidgen_async.cli.command_runner import run_command  # noqa: PLC0415 - as above
     from vidgen_async.cli.run import Run  # noqa: PLC0415 - as above
 
-    return run_command(functools.partial(command, **values), Run.of(settings))
+    return run_command(functools.partial(command, **values), Run(settings=settings))
 
 
 def connection_options(

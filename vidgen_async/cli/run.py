@@ -17,7 +17,7 @@ from vidgen_async.cli.process import drop_lost_output
 from vidgen_async.cli.request_options import RequestOptions, choose_model, invalid
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.service_connection import OwnJournal, describe_settings, open_client
-from vidgen_async.cli.settings import Access, Settings
+from vidgen_async.cli.settings import Access
 from vidgen_async.cli.targets import Target, copy_to_stdout
 from vidgen_async.cli.terminal.formatting import moment, seconds, show_value
 from vidgen_async.cli.terminal.order_views import model_of, task_document
@@ -42,13 +42,11 @@ if TYPE_CHECKING:
 MAX_ACCOUNTS = 3
 
 
-@define(eq=False)
-class Run:
+@define(eq=False, kw_only=True)
+class Run(RunState):
     """One run of a command, and the operations that commands share."""
 
-    settings: Settings
-    screen: Screen
-    state: RunState
+    screen: Screen = field()
     exits: AsyncExitStack = field(factory=AsyncExitStack)
     """Closes the client when the command has ended."""
     started_at: float = field(factory=time.monotonic)
@@ -57,17 +55,9 @@ class Run:
     lookup: OwnJournal = field(factory=MemoryJournal)
     """The journal in which the orders of tasks are looked up, by commands whose client has none."""
 
-    @classmethod
-    def of(cls, settings: Settings) -> "Run":
-        """A run with these settings that has not begun."""
-        screen = make_screen(is_debug=settings.is_debug, is_json=settings.is_json)
-        state = RunState(
-            connection=settings.connection,
-            budget=settings.budget_options,
-            options=settings.options,
-            is_sandbox=settings.is_sandbox,
-        )
-        return cls(settings, screen, state)
+    @screen.default
+    def _make_screen(self) -> Screen:
+        return make_screen(is_debug=self.settings.is_debug, is_json=self.settings.is_json)
 
     async def connect(
         self,
@@ -83,51 +73,51 @@ class Run:
         settings = self.settings
         opening = open_client(settings, access, self.screen.warn, needs_key=needs_key, on_update=on_update)
         self.client, self.journal, place = await self.exits.enter_async_context(opening)
-        self.state.is_durable = self.journal.durable
+        self.is_durable = self.journal.durable
         if settings.is_sandbox:
             notice = "running a sandbox on this machine: no key is used and nothing is charged"
             self.screen.print_fact("sandbox", notice)
             return self.client
         url = self.client.base_url
-        self.state.host, self.state.host_settings = str(url.host), describe_settings(settings, url)
+        self.host, self.host_settings = str(url.host), describe_settings(settings, url)
         if place:
-            self.state.journal_place = f"in the journal {place} for account {settings.account!r} at {url.origin()}"
+            self.journal_place = f"in the journal {place} for account {settings.account!r} at {url.origin()}"
         return self.client
 
     async def get_order(self, order_id: str) -> Order:
         """Return the stored order that this run is about; OrderStateError names the journal that does not have it."""
-        self.state.stage, self.state.order_id = Stage.JOURNAL, order_id
+        self.stage, self.order_id = Stage.JOURNAL, order_id
         order = await self.client.orders.find(order_id)
         if order is None:
-            message = f"there is no order {order_id!r} {self.state.journal_place}; the service may still have it"
+            message = f"there is no order {order_id!r} {self.journal_place}; the service may still have it"
             raise OrderStateError(message, order_id=order_id)
         return order
 
     async def load_order(self, order_id: str) -> Order:
         """Return the stored order that this run is about; from now on a report includes what is known of it."""
         order = await self.get_order(order_id)
-        self.state.load_order(order)
+        self.note_order(order)
         return order
 
     async def create(self, request_options: RequestOptions, *, validate: bool) -> Receipt:
         """Upload and create; a stored order uploads nothing. The order id is shown before the order is sent."""
-        order_id = str(self.state.order_id)
+        order_id = str(self.order_id)
         known = await self.client.orders.find(order_id)
         model = await self.get_model(request_options, known)
         self.screen.print_fact("model", model)
         if validate and (known is None or known.state.is_sendable):
             self._accept(await self.check(request_options, model))
         self.screen.print_fact("order", order_id)
-        self.state.stage = Stage.CREATE
+        self.stage = Stage.CREATE
         if known is not None:
-            self.state.attempts, self.state.is_abandoned = known.attempts, known.state is OrderState.ABANDONED
+            self.attempts, self.is_abandoned = known.attempts, known.state is OrderState.ABANDONED
         elif request_options.files:
-            self.state.stage = Stage.UPLOAD
+            self.stage = Stage.UPLOAD
             self.screen.start_step(f"uploading {', '.join(request_options.files)}")
 
         def show_stage(stage: str, _: float | None) -> None:
             if stage == "order":
-                self.state.begin_create(creating)
+                self.begin_create(creating)
                 self.screen.start_step(_step_text(known, "sending the order"))
 
         create = self.client.videos.create(
@@ -146,15 +136,15 @@ class Run:
             return request_options.model
         if known is not None:
             return model_of(known)
-        self.state.stage = Stage.CATALOG
+        self.stage = Stage.CATALOG
         self.screen.start_step("reading the catalog")
         catalog = await self.client.models.list()
-        self.state.stage = Stage.CHECK
-        return choose_model(catalog, request_options, is_free=self.state.is_sandbox)
+        self.stage = Stage.CHECK
+        return choose_model(catalog, request_options, is_free=self.settings.is_sandbox)
 
     async def check(self, request_options: RequestOptions, model: str) -> RequestCheck:
         """Check the request and its files; nothing is uploaded."""
-        self.state.stage = Stage.CATALOG
+        self.stage = Stage.CATALOG
         return await self.client.videos.check(request_options.request(model), local_images=request_options.files)
 
     def _accept(self, result: RequestCheck) -> None:
@@ -162,7 +152,7 @@ class Run:
         if isinstance(result.catalog_error, AuthenticationError):
             raise result.catalog_error
         if result.catalog_error is None:
-            self.state.stage = Stage.CHECK
+            self.stage = Stage.CHECK
         else:
             reason = result.catalog_error.summary
             self.screen.warn(f"could not fetch the catalog; the request is not validated against it: {reason}")
@@ -193,7 +183,7 @@ class Run:
         """Return the receipt of a stored order that is sent if need be."""
         self.screen.start_step(step)
         creating = asyncio.get_running_loop().create_task(create, name="create")
-        self.state.begin_create(creating)
+        self.begin_create(creating)
         return await self._await_receipt(creating, known)
 
     async def _await_receipt(self, creating: "asyncio.Task[Receipt]", known: Order | None) -> Receipt:
@@ -201,15 +191,15 @@ class Run:
         try:
             receipt = await asyncio.shield(creating)
         except asyncio.CancelledError:
-            if self.state.stage is Stage.UPLOAD:  # there is no order yet
+            if self.stage is Stage.UPLOAD:  # there is no order yet
                 creating.cancel()
                 await asyncio.wait({creating})
                 raise
             with suppress(VidgenError):  # the report says until when it counts as being sent
-                order = await self.client.orders.find(str(self.state.order_id))
-                self.state.attempts = () if order is None else order.attempts
+                order = await self.client.orders.find(str(self.order_id))
+                self.attempts = () if order is None else order.attempts
             raise
-        self.state.settle_create()
+        self.settle_create()
         if known is not None and known.receipt is not None:
             self.screen.start_step(f"order {known.order_id} was already accepted; it is not sent again")
         self.screen.print_fact("task", receipt.task_id)
@@ -236,11 +226,11 @@ class Run:
 
     async def wait(self, task: TaskLike) -> VideoTask:
         """Wait for the task, and show its states; TaskFailedError if it failed."""
-        self.state.stage = Stage.WAIT
+        self.stage = Stage.WAIT
         self.screen.start_step(f"waiting for the task, polling every {self.client.watcher.stats.interval_now:g} s")
         async with aclosing(self.client.videos.watch(task, timeout=self.settings.timeout)) as changes:
             async for seen in changes:
-                self.state.status = seen.status
+                self.status = seen.status
                 self.screen.show_state(seen.status or "no state")
         await self.record_end(seen)
         return Outcome.of(seen).unwrap()
@@ -261,7 +251,7 @@ class Run:
         """Download the video of a completed task; TaskFailedError for one that failed."""
         if task.status == "failed":
             Outcome.of(task).unwrap()
-        self.state.stage = Stage.DOWNLOAD
+        self.stage = Stage.DOWNLOAD
         target.check_free()
         self.screen.start_step(f"downloading to {'stdout' if target.is_stdout else target.path}")
         with ExitStack() as stack:
@@ -288,19 +278,19 @@ class Run:
         except OSError as error:
             why = "its reader closed it" if isinstance(error, BrokenPipeError) else error.strerror or error
             message = f"the video ({decimal(length)}) was not completely written to stdout: {why}"
-            raise DownloadError(message, task_id=str(self.state.task_id or "")) from error
+            raise DownloadError(message, task_id=str(self.task_id or "")) from error
 
     def points(self, task: VideoTask) -> str:
         """The cost of the task as text."""
         if task.points is None:
             return "cost unknown"
-        if self.state.is_sandbox:
+        if self.settings.is_sandbox:
             return f"{task.points} sandbox points, nothing is charged"
         return f"{task.points} points"
 
     def document(self, task: VideoTask) -> dict[str, Any]:
         """The task as JSON, with its order."""
-        return {"order_id": self.state.order_id, **task_document(task)}
+        return {"order_id": self.order_id, **task_document(task)}
 
 
 def _step_text(order: Order | None, otherwise: str) -> str:

@@ -1,14 +1,15 @@
-"""The state of one run of a command: all that its exit code and the report of an error or an interruption need."""
+"""The state of one run of a command, and the exit codes."""
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
 
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 from vidgen_async import errors
 from vidgen_async.cli.process import OutputError
+from vidgen_async.cli.settings import Settings
 from vidgen_async.types import Attempt, AttemptOutcome, Order, OrderState
 
 if TYPE_CHECKING:
@@ -51,10 +52,11 @@ class WatchResult:
     command: str = "watch"
 
 
-@define(kw_only=True)
+@define(eq=False, kw_only=True)
 class RunState:
-    """One run of a command."""
+    """What has happened in one run of a command; reports of its end are made from it."""
 
+    settings: Settings = field(factory=Settings)
     stage: Stage = Stage.CHECK
     is_uncertain: bool = False
     """The order may have arrived, and be charged."""
@@ -62,17 +64,12 @@ class RunState:
     task_id: str | None = None
     status: str | None = None
     output: str | None = None
-    options: tuple[str, ...] = ()
-    """The options that a resuming command has to repeat; the runner adds those of the connection."""
-    connection: tuple[str, ...] = ()
-    """Those of them that every command takes."""
-    budget: tuple[str, ...] = ()
-    """The options of the budget, for commands that may send an order."""
+    more_options: tuple[str, ...] = ()
+    """The options that a resuming command has to repeat, beside those of the settings."""
     host: str = ""
     """The host of the service."""
     host_settings: str = ""
     """Where the base URL and the proxy, if any, were set."""
-    is_sandbox: bool = False
     is_durable: bool = False
     """The order is in a journal that outlives this run."""
     has_given_order_id: bool = True
@@ -101,6 +98,12 @@ class RunState:
         self.is_uncertain = True
 
     @property
+    def options(self) -> tuple[str, ...]:
+        """The options that a command for the same tasks has to repeat, with that of the file."""
+        output = () if self.output is None else ("-o", self.output)
+        return (*output, *self.settings.options, *self.more_options)
+
+    @property
     def is_ordered(self) -> bool:
         """Whether a task exists, or may exist."""
         return self.task_id is not None or self.is_uncertain
@@ -120,7 +123,7 @@ class RunState:
         """Whether the create is still under way."""
         return self.stage is Stage.CREATE and self.creating is not None and not self.creating.done()
 
-    def load_order(self, order: Order) -> None:
+    def note_order(self, order: Order) -> None:
         """Take over what the journal holds about the order, before this run changes it."""
         self.attempts, self.is_abandoned = order.attempts, order.state is OrderState.ABANDONED
         if order.receipt is not None:
@@ -174,11 +177,9 @@ EXIT_CODES = (
 
 
 class TasksFailedError(errors.VidgenError):
-    """Some of several tasks failed; each was reported before. ``code`` is the exit code of the run."""
+    """Some of several tasks failed; each was reported before."""
 
-    def __init__(self, message: str = "", *, code: Exit = Exit.FAILED) -> None:
-        super().__init__(message)
-        self.code = code
+    code: Exit = Exit.FAILED
 
 
 def refuse_failed(failed: int, total: int, codes: Collection[Exit]) -> None:

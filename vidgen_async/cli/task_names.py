@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
 async def find_tasks(run: "Run", names: Sequence[str]) -> dict[str, str | None]:
     """Return the ids of tasks with those of their orders; an error for an order without one, or a name of both."""
-    stage, run.state.stage = run.state.stage, Stage.JOURNAL
+    stage, run.stage = run.stage, Stage.JOURNAL
     orders = await _find_orders(run, names) if names else {}
     tasks: dict[str, str | None] = {}
     for name in names:
         order = orders.get(name)
         tasks[name if order is None else await _task_of(run, order)] = None if order is None else name
-    run.state.stage = stage
+    run.stage = stage
     return tasks
 
 
 async def find_task(run: "Run", name: str) -> str:
     """Return the id of the one task that this run is about, as :func:`find_tasks` does."""
-    ((task_id, run.state.order_id),) = (await find_tasks(run, [name])).items()
-    if run.state.order_id is not None:
+    ((task_id, run.order_id),) = (await find_tasks(run, [name])).items()
+    if run.order_id is not None:
         run.screen.print_fact("task", task_id)
-    run.state.task_id = task_id
+    run.task_id = task_id
     return task_id
 
 
@@ -67,8 +67,8 @@ async def _find_orders(run: "Run", names: Sequence[str]) -> dict[str, Order]:
 async def _task_of(run: "Run", order: Order) -> str:
     order_id, receipt = order.order_id, order.receipt
     if receipt is None:
-        run.state.load_order(order)
-        run.state.order_id, run.state.is_durable = order_id, True
+        run.note_order(order)
+        run.order_id, run.is_durable = order_id, True
         if order.state in (OrderState.UNCERTAIN, OrderState.ABANDONED):
             message = f"it is unknown whether the service accepted order {order_id!r}, which is {order.state}"
             key, attempts = order.idempotency_key, order.attempts

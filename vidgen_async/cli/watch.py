@@ -41,12 +41,12 @@ async def watch_tasks(run: Run, names: Sequence[str], shard: Shard | None, *, is
     client = await run.connect(access, only_prints=True, on_update=updates.put_nowait)
     tasks = await find_tasks(run, names)
     if is_in_journal:
-        run.state.stage = Stage.JOURNAL
+        run.stage = Stage.JOURNAL
         tasks |= {task.task_id: task.order_id async for task in client.orders.running(shard=shard)}
         if unclear := await client.orders.list([OrderState.UNCERTAIN, OrderState.SENDING]):
             run.screen.print_fact("orders", f"{len(unclear)} uncertain or being sent; vidgen orders ls lists them")
     if tasks:
-        run.state.stage = Stage.WATCH
+        run.stage = Stage.WATCH
         await run.check_reachable(next(iter(tasks)))
         with client.orders.results.hold(tasks):
             await watch(run, tasks, updates, is_live=is_live)
@@ -60,7 +60,7 @@ async def watch(
     run: Run, orders: Mapping[str, str | None], updates: Updates, *, is_live: bool, clock: Clock | None = None
 ) -> None:
     """Show every change until all tasks are finished, live or as lines; TasksFailedError if some failed."""
-    run.state.stage = Stage.WATCH
+    run.stage = Stage.WATCH
     progress, clock = WatchProgress.of(orders), clock or LoopClock()
     interval = run.client.watcher.stats.interval_now
 
@@ -70,7 +70,7 @@ async def watch(
         return live_view(progress, stats, interval, pause, (width, height), clock.wall())
 
     live = run.screen.live(render) if is_live else None
-    run.state.shows_failed_polls = live is not None
+    run.shows_failed_polls = live is not None
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(_collect(run, orders, updates))
@@ -84,10 +84,10 @@ async def watch(
         while not updates.empty():
             if (update := updates.get_nowait()) is not None:
                 progress.record(update, clock.wall())
-        in_journal = run.state.is_durable  # --journal, which the resuming command repeats
+        in_journal = run.is_durable  # --journal, which the resuming command repeats
         rows = [row for row in progress.rows.values() if not row.is_finished]
         unfinished = [row.task_id for row in rows if row.order_id is None or not in_journal]
-        run.state.watch_result = WatchResult(progress.finished, len(progress.rows), unfinished)
+        run.watch_result = WatchResult(progress.finished, len(progress.rows), unfinished)
         if live is not None:
             run.screen.show(summary(progress, time.monotonic() - run.started_at))
     refuse_failed(len(progress.failed), len(progress.rows), progress.exit_codes)

@@ -38,7 +38,7 @@ async def models(run: "Run", model: str | None, with_all: bool) -> None:
       vidgen models vendorh3
       vidgen models --all --json
     """
-    run.state.stage = Stage.QUERY
+    run.stage = Stage.QUERY
     client = await run.connect(only_prints=True)
     catalog = await client.models.list()
     if model is not None:
@@ -61,7 +61,7 @@ async def account(run: "Run") -> None:
     \b
       vidgen account
     """
-    run.state.stage = Stage.QUERY
+    run.stage = Stage.QUERY
     client = await run.connect(Access.LOOKUP if run.settings.has_budget else Access.NONE, only_prints=True)
     found = await client.account.get()
     budget = await client.orders.budget()
@@ -100,14 +100,14 @@ async def spend(run: "Run", by: SpendKey, since: datetime | None, zone: tzinfo |
     """
     if is_csv and run.settings.is_json:
         raise click.UsageError("--csv cannot be combined with --json.")
-    run.state.stage = Stage.JOURNAL
+    run.stage = Stage.JOURNAL
     client = await run.connect(Access.EXISTING, only_prints=True, needs_key=False)
     rows = await client.orders.spend(by, since=since, tz=zone or UTC)
     total = sum_of(rows)
     if is_csv:
         click.echo(as_csv([one.name for one in fields(SpendRow)], (row.to_dict() for row in rows)), nl=False)
         return
-    empty = f"no orders were sent {run.state.journal_place}"
+    empty = f"no orders were sent {run.journal_place}"
     document = {"by": by, "rows": [row.to_dict() for row in rows], "sum": total.to_dict()}
     run.screen.show(spend_table([*rows, total] if rows else [], by, empty), document)
 
@@ -128,7 +128,7 @@ async def upload(run: "Run", files: tuple[str, ...], with_url: bool) -> None:
       vidgen create "…" --model vendorh3 \\
           --image-id "$(vidgen upload hero.png)"
     """
-    run.state.stage = Stage.UPLOAD
+    run.stage = Stage.UPLOAD
     client = await run.connect(only_prints=True)
     for file in files:
         shown = file.partition("?")[0] if is_url(file) else file  # the query of a URL gives access to the image

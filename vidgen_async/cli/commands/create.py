@@ -55,7 +55,7 @@ async def create(
         await run.connect()
         await _check(run, request_options)
         return
-    run.state.order_id, run.state.has_given_order_id = order_id or str(uuid.uuid4()), order_id is not None
+    run.order_id, run.has_given_order_id = order_id or str(uuid.uuid4()), order_id is not None
     await run.connect(Access.NEW)
     receipt = await run.create(request_options, validate=validate)
     run.screen.show(receipt.task_id, receipt.to_dict())
@@ -111,17 +111,16 @@ async def generate(
           --duration 8 -o a.mp4
       vidgen generate --resume order-1187 -o hero.mp4
     """
-    state = run.state
     if request_options is None:
         _refuse_request_options()
-    state.order_id = resume or order_id or str(uuid.uuid4())
-    state.has_given_order_id, state.output = resume is not None or order_id is not None, output
-    state.options += (*(("--force",) if force else ()), *(() if validate else ("--no-validate",)))
+    run.order_id = resume or order_id or str(uuid.uuid4())
+    run.has_given_order_id, run.output = resume is not None or order_id is not None, output
+    run.more_options += (*(("--force",) if force else ()), *(() if validate else ("--no-validate",)))
     client = await run.connect(Access.NEW if resume is None else Access.EXISTING)
     target = Target.named(output, may_replace=force)
     await target.check(client)
     if request_options is None:
-        receipt = await run.resume(state.order_id, validate=validate)
+        receipt = await run.resume(run.order_id, validate=validate)
         await run.check_reachable(receipt.task_id)
     else:
         receipt = await run.create(request_options, validate=validate)

@@ -110,7 +110,7 @@ async def ls(
       vidgen orders ls --since 2h --json
       vidgen orders ls --limit 20 --before order-1187
     """
-    run.state.stage, settings = Stage.JOURNAL, run.settings
+    run.stage, settings = Stage.JOURNAL, run.settings
     client = await run.connect(Access.EXISTING, only_prints=True, needs_key=False)
     is_page = limit is None and is_terminal(sys.stdout) and not settings.is_json
     size = PAGE if is_page else limit
@@ -127,7 +127,7 @@ async def ls(
         filters += [] if limit is None else ["--limit", str(limit)]
         options = (f"--before={page[0].order_id}", *filters, *settings.budget_options, *settings.connection)
         older = command_line("orders", "ls", options=options)
-    empty = f"no {'matching ' if states or since or before else ''}orders {run.state.journal_place}"
+    empty = f"no {'matching ' if states or since or before else ''}orders {run.journal_place}"
     if not page and (others := await run.describe_other_accounts()):
         empty += f"; it has orders of {others}"
     budget = None if settings.is_json else await client.orders.budget()
@@ -200,7 +200,7 @@ def resend(settings: Settings, order_id: str, by: str, is_sure: bool, **decision
     async def check(run: "Run") -> None:
         client = await run.connect(Access.EXISTING)
         await run.load_order(order_id)
-        run.state.stage = Stage.CHECK
+        run.stage = Stage.CHECK
         await client.orders.check_resend(order_id, **decision)
 
     async def send(run: "Run") -> None:
@@ -301,7 +301,7 @@ async def export(run: "Run", kind: str, with_request: bool) -> None:
     """
     if kind == "csv" and (with_request or run.settings.is_json):
         raise click.UsageError("--format csv cannot be combined with --with-request or --json.")
-    run.state.stage = Stage.JOURNAL
+    run.stage = Stage.JOURNAL
     client = await run.connect(Access.EXISTING, only_prints=True, needs_key=False)
     found = await client.orders.list()
     if kind == "csv":

@@ -123,7 +123,7 @@ async def _serve(options: Mapping[str, Any], faults: Sequence[str], run: "Run", 
             screen.print_fact("request" if is_json else time.strftime("%H:%M:%S"), describe(request))
 
     sandbox = await _open_sandbox(run.exits, options, faults, log)
-    run.state.stage = Stage.SERVE
+    run.stage = Stage.SERVE
     if not is_json:
         screen.print_fact("sandbox", "ready; nothing is charged. Set these variables in another terminal:")
     _print_addresses(sandbox, is_json=is_json)

@@ -38,7 +38,7 @@ async def get(run: "Run", task_id: str) -> None:
     """
     client = await run.connect(only_prints=True)
     (found,) = await find_tasks(run, [task_id])
-    run.state.stage = Stage.QUERY
+    run.stage = Stage.QUERY
     task = await client.videos.get(found)
     run.screen.show(facts_of(_facts(task)), task_document(task))
 
@@ -77,8 +77,8 @@ async def wait(run: "Run", task_ids: tuple[str, ...], output: str | None, force:
       vidgen wait order-1187 -o hero.mp4
       vidgen wait task_9bb34ae375b1 task_52f06a8e77c0 -o out/
     """
-    run.state.output = output
-    run.state.options += ("--force",) if force else ()
+    run.output = output
+    run.more_options += ("--force",) if force else ()
     name, *others = task_ids = tuple(dict.fromkeys(task_ids))
     if others and output == "-":
         raise click.UsageError("-o - takes one task: the videos of several would follow each other.")
@@ -90,7 +90,7 @@ async def wait(run: "Run", task_ids: tuple[str, ...], output: str | None, force:
     target = None if output is None else Target.named(output, may_replace=force).of_task(client, task_id)
     if target is not None:
         await target.check(client)
-    run.state.stage = Stage.WAIT
+    run.stage = Stage.WAIT
     await run.check_reachable(task_id)
     task = await run.wait(task_id)
     if target is None:
@@ -104,23 +104,23 @@ async def _wait_for_all(run: "Run", names: Sequence[str], output: str | None, *,
     client, targets = run.client, {}
     task_ids = [*await find_tasks(run, names)]
     unfinished = list(task_ids)
-    run.state.watch_result = WatchResult(0, len(task_ids), unfinished, "wait")
+    run.watch_result = WatchResult(0, len(task_ids), unfinished, "wait")
     if output is not None:
         folder = evolve(Target.named(output, may_replace=may_replace), is_folder=True)
         targets = {task_id: folder.of_task(client, task_id) for task_id in task_ids}
     for target in targets.values():
         await target.check(client)
     codes: list[Exit] = []
-    run.state.stage = Stage.WATCH
+    run.stage = Stage.WATCH
     await run.check_reachable(task_ids[0])
     async with aclosing(client.videos.as_completed(task_ids, timeout=run.settings.timeout)) as outcomes:
         async for outcome in outcomes:
             await run.record_end(outcome.task)
             code = await _finish(run, outcome, targets.get(outcome.task_id))
-            run.state.stage = Stage.WATCH
+            run.stage = Stage.WATCH
             codes += [] if code is Exit.OK else [code]
             unfinished.remove(outcome.task_id)
-            run.state.watch_result = evolve(run.state.watch_result, finished=len(task_ids) - len(unfinished))
+            run.watch_result = evolve(run.watch_result, finished=len(task_ids) - len(unfinished))
     refuse_failed(len(codes), len(task_ids), codes)
 
 
@@ -137,7 +137,7 @@ async def _finish(run: "Run", outcome: "Outcome", target: Target | None) -> Exit
     except VidgenError as error:
         message = error.summary
         if isinstance(error, UnverifiedVideoError) and target is not None:
-            message += f" To save it anyway: {download_unverified(outcome.task_id, str(target.path), run.state)}"
+            message += f" To save it anyway: {download_unverified(outcome.task_id, str(target.path), run)}"
         document = {"kind": kind_of(error), "message": message, "task_id": outcome.task_id}
         run.screen.show(f"{outcome.task_id}: {message}", {"task_id": outcome.task_id, "error": document})
         return exit_code(error, stage)
@@ -187,8 +187,8 @@ async def watch(run: "Run", task_ids: tuple[str, ...] | None, shard: Shard | Non
     from vidgen_async.cli.watch import watch_tasks  # noqa: PLC0415 - help needs no live view
 
     run.settings = evolve(run.settings, journal=where or None)
-    run.state.options += ("--journal",) if where == "" else ()
-    run.state.options += () if shard is None else ("--shard", f"{shard[0]}/{shard[1]}")
+    run.more_options += ("--journal",) if where == "" else ()
+    run.more_options += () if shard is None else ("--shard", f"{shard[0]}/{shard[1]}")
     await watch_tasks(run, task_ids or (), shard, is_in_journal=where is not None)
 
 
@@ -211,14 +211,14 @@ async def download(run: "Run", task_id: str, output: str, force: bool, accept_un
       vidgen download task_9bb34ae375b1 -o hero.mp4
       vidgen download task_9bb34ae375b1 -o - | ffprobe -
     """
-    run.state.output = output
-    run.state.options += ("--force",) if force else ()
+    run.output = output
+    run.more_options += ("--force",) if force else ()
     client = await run.connect()
     found = await find_task(run, task_id)
     target = Target.named(output, may_replace=force).of_task(client, found)
     await target.check(client)
-    run.state.stage = Stage.QUERY
+    run.stage = Stage.QUERY
     task = await client.videos.get(found)
-    run.state.status = task.status
+    run.status = task.status
     await run.record_end(task)
     await run.save(task, target, accept_unverified=accept_unverified)
