@@ -18,6 +18,8 @@ from vidgen_async.types import Budget
 DEFAULT_ACCOUNT = "default"
 #: Seconds to wait for tasks, by default.
 ONE_DAY = 86_400.0
+#: Seconds for which failing requests that cost nothing are retried: usually, and at a terminal.
+USUAL_RETRY, TERMINAL_RETRY = 60.0, 5.0
 #: Number of orders that a terminal shows.
 PAGE = 50
 
@@ -110,6 +112,11 @@ class Settings:
     def is_impatient(self) -> bool:
         """Whether a service that cannot be reached ends a wait: the user waits at a terminal, or has set a limit."""
         return self.retry_for is not None or sys.stderr.isatty()
+
+    @property
+    def read_retry(self) -> float:
+        """Seconds for which a failing request that costs nothing is retried: for less where the user waits."""
+        return self.retry_for if self.retry_for is not None else TERMINAL_RETRY if self.is_impatient else USUAL_RETRY
 
     @property
     def options(self) -> tuple[str, ...]:
