@@ -1,6 +1,6 @@
 """What a run does for a row, by the state of its order and its file."""
 
-from typing import Literal
+from typing import Literal, cast
 
 from attrs import frozen
 
@@ -8,13 +8,6 @@ from vidgen_async.batch.outcomes import BatchState
 from vidgen_async.media.download import FileProblem
 from vidgen_async.orders import Orders
 from vidgen_async.types.orders import AttemptOutcome, OrderState, OrderSummary
-
-#: The states that are only listed.
-_LISTED: dict[OrderState, BatchState] = {
-    OrderState.UNCERTAIN: "uncertain",
-    OrderState.ABANDONED: "abandoned",
-    OrderState.WITHDRAWN: "withdrawn",
-}
 
 
 @frozen
@@ -52,7 +45,7 @@ def plan(
         is_listed = is_bad_request and not retry_failed
         return Step("list", state="rejected") if is_listed else Step("create", "rejected before")
     if order.state is not OrderState.ACCEPTED:
-        return Step("list", state=_LISTED[order.state])
+        return Step("list", state=cast("BatchState", str(order.state)))
     if has_failed(order):
         return Step("create", "failed before") if retry_failed else Step("list", state="failed")
     if not is_completed(order):

@@ -16,7 +16,7 @@ from attrs import define, field
 from rich.console import Group
 from rich.live import Live
 
-from vidgen_async import Budget, Client, Pacing, VideoRequest
+from vidgen_async import Budget, Client, Pacing, VideoRequest, errors
 from vidgen_async.batch.outcomes import earlier_text
 from vidgen_async.cli.process import is_terminal
 from vidgen_async.cli.run import Run
@@ -28,14 +28,6 @@ from vidgen_async.cli.terminal.order_views import budget_text
 from vidgen_async.cli.watch import suspendable
 from vidgen_async.cli.watch_progress import one_line, progress_line
 from vidgen_async.clock import LoopClock
-from vidgen_async.errors import (
-    BudgetExceededError,
-    InvalidRequestError,
-    RejectedBadRequestError,
-    ServiceError,
-    TransportError,
-    VidgenError,
-)
 from vidgen_async.types import Batch, BatchCheck, BatchOutcome, BudgetState
 
 #: The exit code of each state of a row, the gravest first.
@@ -80,7 +72,7 @@ class BatchProgress:
     ordered_at: float = 0.0
     """When rows still waited to be ordered."""
     budget: BudgetState | None = None
-    over_budget: BudgetExceededError | None = None
+    over_budget: errors.BudgetExceededError | None = None
     bad_requests: int = 0
     """The number of rows that were rejected with 400."""
     command_failures: list[str] = field(factory=list)
@@ -90,9 +82,9 @@ class BatchProgress:
         self.states[outcome.state] += 1
         self.first.setdefault(outcome.state, outcome)
         self.worked += bool(outcome.reason)
-        if isinstance(outcome.error, BudgetExceededError):
+        if isinstance(outcome.error, errors.BudgetExceededError):
             self.over_budget = self.over_budget or outcome.error
-        is_bad = not outcome.reason or isinstance(outcome.error, RejectedBadRequestError)
+        is_bad = not outcome.reason or isinstance(outcome.error, errors.RejectedBadRequestError)
         self.bad_requests += outcome.state == "rejected" and is_bad
         if outcome.state == "uncertain" and len(self.uncertain) < MAX_UNCERTAIN:
             self.uncertain.append(outcome.ordered_as)
@@ -176,7 +168,7 @@ async def _read_prices(client: Client, check: BatchCheck, name: str) -> dict[str
     numbers = {field for model in catalog for field, value in model.extra.items() if type(value) in (int, float)}
     if name not in numbers:
         known = ", ".join(sorted(numbers)) or "none"
-        raise InvalidRequestError(f"--price: no model has a price {name!r}; the numbers of the models: {known}")
+        raise errors.InvalidRequestError(f"--price: no model has a price {name!r}; the numbers of the models: {known}")
     points: dict[str, int | None] = {}
     for model, count in check.new_by_model.items():
         entry = catalog.find(model)
@@ -217,7 +209,7 @@ async def _check(run: Run, batch: Batch) -> BatchCheck:
     run.screen.start_step("checking the rows")
     try:
         return await batch.check()
-    except InvalidRequestError:
+    except errors.InvalidRequestError:
         run.stage = Stage.CHECK
         raise
 
@@ -231,7 +223,7 @@ def _refuse_problems(run: Run, check: BatchCheck) -> None:
         run.screen.print_fact("problem", problem)
     more = f"; {MAX_PROBLEMS} are shown, --json shows all" if len(shown) < count else ""
     message = f"nothing was sent: {count:,} {'problem' if count == 1 else 'problems'} in {check.rows:,} rows{more}"
-    raise InvalidRequestError(message, problems=check.problems)
+    raise errors.InvalidRequestError(message, problems=check.problems)
 
 
 async def _consume(run: Run, batch: Batch, progress: BatchProgress, on_saved: Sequence[str]) -> None:
@@ -253,8 +245,8 @@ async def _consume(run: Run, batch: Batch, progress: BatchProgress, on_saved: Se
                     group.create_task(_call(on_saved, outcome.path, progress, slots))
             if refresher is not None:
                 refresher.cancel()
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None  # only the batch raises any
+    except BaseExceptionGroup as raised:
+        raise raised.exceptions[0] from None  # only the batch raises any
 
 
 async def _refresh(client: Client, live: Live, progress: BatchProgress) -> None:
@@ -267,7 +259,7 @@ async def _refresh(client: Client, live: Live, progress: BatchProgress) -> None:
 
 
 async def _read_budget(client: Client, progress: BatchProgress) -> None:
-    with suppress(VidgenError):  # the run itself reports that the journal cannot be read
+    with suppress(errors.VidgenError):  # the run itself reports that the journal cannot be read
         progress.budget = await client.orders.budget()
 
 
@@ -276,7 +268,7 @@ async def _read_needed(run: Run, check: BatchCheck) -> int | None:
     budget, price = await run.client.orders.budget(), run.settings.price_name
     if budget is None or not price or not check.new_by_model:
         return None
-    with suppress(ServiceError, TransportError):
+    with suppress(errors.ServiceError, errors.TransportError):
         points = (await _read_prices(run.client, check, price)).values()
         return None if None in points else budget.spent + budget.reserved + sum(filter(None, points))
     return None

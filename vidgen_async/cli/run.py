@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 from rich.filesize import decimal
 
-from vidgen_async import Client, Order, Outcome, Receipt, RequestCheck, VideoTask
+from vidgen_async import Client, Order, Outcome, Receipt, RequestCheck, VideoTask, errors
 from vidgen_async.cli.process import drop_lost_output
 from vidgen_async.cli.request_options import RequestOptions, choose_model, invalid
 from vidgen_async.cli.run_state import RunState, Stage
@@ -22,16 +22,6 @@ from vidgen_async.cli.targets import Target, copy_to_stdout
 from vidgen_async.cli.terminal.formatting import moment, seconds, show_value
 from vidgen_async.cli.terminal.order_views import model_of, task_document
 from vidgen_async.cli.terminal.status_display import Screen, make_screen
-from vidgen_async.errors import (
-    AuthenticationError,
-    ConnectError,
-    DownloadError,
-    JournalError,
-    OrderStateError,
-    ServiceError,
-    TransportError,
-    VidgenError,
-)
 from vidgen_async.journal import MemoryJournal, OrderState
 from vidgen_async.types import CatalogModel, OrderRef, TaskLike, TaskResult
 
@@ -90,7 +80,7 @@ class Run(RunState):
         order = await self.client.orders.find(order_id)
         if order is None:
             message = f"there is no order {order_id!r} {self.journal_place}; the service may still have it"
-            raise OrderStateError(message, order_id=order_id)
+            raise errors.OrderStateError(message, order_id=order_id)
         return order
 
     async def load_order(self, order_id: str) -> Order:
@@ -149,7 +139,7 @@ class Run(RunState):
 
     def _accept(self, result: RequestCheck) -> None:
         """Raise an error if the request would fail, and show its price."""
-        if isinstance(result.catalog_error, AuthenticationError):
+        if isinstance(result.catalog_error, errors.AuthenticationError):
             raise result.catalog_error
         if result.catalog_error is None:
             self.stage = Stage.CHECK
@@ -173,7 +163,7 @@ class Run(RunState):
         """Return the order's receipt; the order is sent if it is proven that the service created nothing for it."""
         order = await self.load_order(order_id)
         if validate and order.state.is_sendable:
-            with suppress(VidgenError):  # the resumed create fails with it
+            with suppress(errors.VidgenError):  # the resumed create fails with it
                 self._show_price((await self.client.models.list()).find(model_of(order)))
         self.screen.print_fact("order", order.order_id)
         resume = self.client.orders.resume(order.order_id, validate=validate)
@@ -195,7 +185,7 @@ class Run(RunState):
                 creating.cancel()
                 await asyncio.wait({creating})
                 raise
-            with suppress(VidgenError):  # the report says until when it counts as being sent
+            with suppress(errors.VidgenError):  # the report says until when it counts as being sent
                 order = await self.client.orders.find(str(self.order_id))
                 self.attempts = () if order is None else order.attempts
             raise
@@ -220,8 +210,8 @@ class Run(RunState):
             return
         try:
             await self.client.videos.get(task_id)
-        except (ServiceError, TransportError) as error:
-            if isinstance(error, ConnectError):  # any other failure is reported by the wait
+        except (errors.ServiceError, errors.TransportError) as error:
+            if isinstance(error, errors.ConnectError):  # any other failure is reported by the wait
                 raise
 
     async def wait(self, task: TaskLike) -> VideoTask:
@@ -244,7 +234,7 @@ class Run(RunState):
         try:
             if await self.lookup.owner(OrderRef(service=service, account="", order_id=""), result.task_id) is not None:
                 await self.lookup.record(service, [result])
-        except JournalError as error:
+        except errors.JournalError as error:
             self.screen.warn(f"what the task {result.task_id} has cost was not recorded: {error.summary}")
 
     async def save(self, task: VideoTask, target: Target, *, accept_unverified: bool = False) -> None:
@@ -278,7 +268,7 @@ class Run(RunState):
         except OSError as error:
             why = "its reader closed it" if isinstance(error, BrokenPipeError) else error.strerror or error
             message = f"the video ({decimal(length)}) was not completely written to stdout: {why}"
-            raise DownloadError(message, task_id=str(self.task_id or "")) from error
+            raise errors.DownloadError(message, task_id=str(self.task_id or "")) from error
 
     def points(self, task: VideoTask) -> str:
         """The cost of the task as text."""

@@ -4,16 +4,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from vidgen_async import errors
 from vidgen_async.cli.run_state import NoTaskError, Stage
 from vidgen_async.cli.settings import Access
-from vidgen_async.errors import (
-    BadRequestError,
-    ConfigurationError,
-    InvalidRequestError,
-    JournalError,
-    NotFoundError,
-    UncertainCreateError,
-)
 from vidgen_async.types import Order, OrderRef, OrderState
 
 if TYPE_CHECKING:
@@ -56,7 +49,7 @@ async def _find_orders(run: "Run", names: Sequence[str]) -> dict[str, Order]:
             await journal.aclose()
         run.lookup = journal
         run.exits.push_async_callback(journal.aclose)  # an end that is recorded opens it again
-    except (ConfigurationError, JournalError) as error:
+    except (errors.ConfigurationError, errors.JournalError) as error:
         if settings.journal:
             raise
         run.screen.warn(f"no order ids are looked up, only task ids: {error.summary}")
@@ -72,7 +65,7 @@ async def _task_of(run: "Run", order: Order) -> str:
         if order.state in (OrderState.UNCERTAIN, OrderState.ABANDONED):
             message = f"it is unknown whether the service accepted order {order_id!r}, which is {order.state}"
             key, attempts = order.idempotency_key, order.attempts
-            raise UncertainCreateError(message, order_id=order_id, idempotency_key=key, attempts=attempts)
+            raise errors.UncertainCreateError(message, order_id=order_id, idempotency_key=key, attempts=attempts)
         message = f"order {order_id!r} cannot be used in place of its task: it is {order.state}"
         raise NoTaskError(message, order_id=order_id, state=order.state)
     if order_id != receipt.task_id and await _is_task(run, order_id):
@@ -80,13 +73,13 @@ async def _task_of(run: "Run", order: Order) -> str:
             f"{order_id!r} is an order in the journal, with the task {receipt.task_id!r}, and also a task of the "
             f"service: use {receipt.task_id!r} for the task of the order; add --journal memory: for the other one"
         )
-        raise InvalidRequestError(message, problems=[message])
+        raise errors.InvalidRequestError(message, problems=[message])
     return receipt.task_id
 
 
 async def _is_task(run: "Run", task_id: str) -> bool:
     try:
         await run.client.videos.get(task_id)
-    except (NotFoundError, BadRequestError, InvalidRequestError):
+    except (errors.NotFoundError, errors.BadRequestError, errors.InvalidRequestError):
         return False
     return True
