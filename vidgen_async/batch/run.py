@@ -12,7 +12,7 @@ from attrs.validators import ge
 from vidgen_async import errors
 from vidgen_async.batch.directory import prepare_target
 from vidgen_async.batch.outcomes import BatchOutcome, BatchState, failure_of, points_basis, text_of
-from vidgen_async.batch.plan import find_current, has_failed, is_bad_request, is_completed, plan
+from vidgen_async.batch.plan import end_of, find_current, is_bad_request, plan
 from vidgen_async.batch.rows import Row
 from vidgen_async.client.saving import iterate, save_each
 from vidgen_async.clock import Clock, run_in_thread, within
@@ -155,11 +155,12 @@ class Run:
     async def _take_up(self, row: Row, order: OrderSummary | None, *, may_defer: bool) -> bool:
         """Begin what is to be done for the row. Return False if it is deferred."""
         order, following, earlier = await find_current(self._orders, row.order_id, order)
-        problem = await run_in_thread(check_file, self._options.directory / row.output) if is_completed(order) else None
+        is_completed = end_of(order) == "completed"
+        problem = await run_in_thread(check_file, self._options.directory / row.output) if is_completed else None
         is_bad = await is_bad_request(self._orders, order)
         step = plan(order, problem, is_bad_request=is_bad, retry_failed=self._options.retry_failed)
         ordered_as = row.order_id if order is None else order.order_id
-        if step.do == "create" and order is not None and has_failed(order):
+        if step.do == "create" and order is not None and end_of(order) == "failed":
             ordered_as, earlier = following, (*earlier, order)
         job = Job(row.line, row.order_id, row.output, ordered_as, step.why, excerpt(row.request.prompt), earlier)
         if step.do == "defer" and may_defer:

@@ -49,8 +49,6 @@ def _offline(command: Callable[..., int]) -> Callable[..., int]:
                 error = CassetteError(f"{error.filename}: {error.strerror or error}")
             screen.show_error(error_report(error, RunState()), 2)
             return 2
-        finally:
-            screen.close()
 
     return run
 

@@ -5,8 +5,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
@@ -104,39 +103,25 @@ def run_sandbox(
     if len(named) < len(accounts):
         raise click.BadParameter("the same account name is given twice", param_hint="--account")
     drop_lost_output()
-
-    async def serve(run: "Run") -> None:
-        await _serve({**options, "accounts": named}, faults, run, is_json=is_json)
-
-    return execute(serve, Settings(is_json=is_json, is_debug=is_debug))
+    settings = Settings(is_json=is_json, is_debug=is_debug)
+    return execute(_serve, settings, faults=faults, options={**options, "accounts": named})
 
 
-async def _serve(options: Mapping[str, Any], faults: Sequence[str], run: "Run", *, is_json: bool) -> None:
+async def _serve(run: "Run", faults: Sequence[str], options: Mapping[str, Any]) -> None:
     """Run until cancelled. The variables to export go to stdout, everything else to stderr. ``options`` are arguments
     of ``Sandbox``, and ``faults`` are not parsed yet."""
     import asyncio  # noqa: PLC0415 - help needs no event loop
 
-    screen = run.screen
-
-    def log(request: "ReceivedRequest") -> None:
-        if request.is_over:
-            screen.print_fact("request" if is_json else time.strftime("%H:%M:%S"), describe(request))
-
-    sandbox = await _open_sandbox(run.exits, options, faults, log)
+    sandbox = await _open_sandbox(run, faults, options)
     run.stage = Stage.SERVE
-    if not is_json:
-        screen.print_fact("sandbox", "ready; nothing is charged. Set these variables in another terminal:")
-    _print_addresses(sandbox, is_json=is_json)
-    _print_notes(sandbox, options, screen)
+    if not run.settings.is_json:
+        run.screen.print_fact("sandbox", "ready; nothing is charged. Set these variables in another terminal:")
+    _print_addresses(sandbox, is_json=run.settings.is_json)
+    _print_notes(sandbox, options, run.screen)
     await asyncio.get_running_loop().create_future()
 
 
-async def _open_sandbox(
-    stack: AsyncExitStack,
-    options: Mapping[str, Any],
-    faults: Sequence[str],
-    on_request: "Callable[[ReceivedRequest], None]",
-) -> "Sandbox":
+async def _open_sandbox(run: "Run", faults: Sequence[str], options: Mapping[str, Any]) -> "Sandbox":
     """Start the sandbox; ConfigurationError for a wrong option."""
     from vidgen_async.cli.service_connection import sandbox_class  # noqa: PLC0415 - help needs no client and no sandbox
 
@@ -144,9 +129,13 @@ async def _open_sandbox(
     from vidgen_async import Client  # noqa: PLC0415 - as above
     from vidgen_async.sandbox import StateError, plan_text  # noqa: PLC0415 - it needs the extra
 
+    def log(request: "ReceivedRequest") -> None:
+        if request.is_over:
+            run.screen.print_fact("request" if run.settings.is_json else time.strftime("%H:%M:%S"), describe(request))
+
     problems = []
     try:
-        sandbox = sandbox_type(api_key=os.environ.get(KEY_VARIABLE) or None, on_request=on_request, **options)
+        sandbox = sandbox_type(api_key=os.environ.get(KEY_VARIABLE) or None, on_request=log, **options)
         Client(sandbox.api_key, base_url="http://localhost/openapi/v1")  # refuses quotes and placeholders
         for written in faults:
             try:
@@ -155,7 +144,7 @@ async def _open_sandbox(
                 problems.append(f"--fault {error}")
         if problems:
             raise ConfigurationError("; ".join(problems))
-        return await stack.enter_async_context(sandbox)
+        return await run.exits.enter_async_context(sandbox)
     except OSError as error:
         raise ConfigurationError(f"the sandbox {error.strerror or error}") from error
     except StateError as error:
@@ -188,11 +177,9 @@ def _print_notes(sandbox: "Sandbox", options: Mapping[str, Any], screen: "Screen
     screen.print_fact(
         "control", f"{sandbox.console_url}sandbox/ controls faults, the clock, accounts …; an unknown path lists all"
     )
-    if not _is_loopback(options["host"]):
-        screen.warn(
-            f"{options['host']} can be reached from other machines: every client sees the keys and prompts "
-            "of the sandbox and can change everything in it"
-        )
+    if not _is_loopback(host := options["host"]):
+        everything = "every client sees the keys and prompts of the sandbox and can change everything in it"
+        screen.warn(f"{host} can be reached from other machines: {everything}")
     screen.print_fact("sandbox", f"Ctrl-C stops it; its state is {'saved' if options['state'] else 'lost'}")
 
 
