@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from inspect import iscoroutinefunction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, get_args
 
 import click
 from attrs import fields_dict
@@ -27,8 +27,11 @@ from vidgen_async.errors import ConfigurationError, VidgenError
 from vidgen_async.types import Ratio
 
 if TYPE_CHECKING:
+    from vidgen_async.cli import run
     from vidgen_async.cli.request_options import RequestOptions
 
+#: For the annotations of commands: help imports nothing of what runs them.
+Run: TypeAlias = "run.Run"
 F = TypeVar("F", bound=Callable[..., Any])
 Option = Callable[[F], F]
 

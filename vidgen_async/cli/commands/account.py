@@ -2,21 +2,18 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import click
 from attrs import fields
 
-from vidgen_async.cli.options import connection_options
+from vidgen_async.cli.options import Run, connection_options
 from vidgen_async.cli.request_options import invalid
 from vidgen_async.cli.run_state import Stage
 from vidgen_async.cli.settings import Access, check_image, is_url, read_since, read_zone
 from vidgen_async.cli.terminal.formatting import Facts, Table, facts_of, limit, moment, show_value, span
 from vidgen_async.cli.terminal.order_views import as_csv, budget_text, spend_table, sum_of
 from vidgen_async.types import Account, CatalogModel, ReferenceAsset, SpendKey, SpendRow, VideoRequest
-
-if TYPE_CHECKING:
-    from vidgen_async.cli.run import Run
 
 #: Other names for fields of the account: "account" is that of --account, and "balance" the field that is read as one.
 _LABELS = {"account": "account at the service", "balance": "balance at the service"}
@@ -26,7 +23,7 @@ _LABELS = {"account": "account at the service", "balance": "balance at the servi
 @click.argument("model", required=False)
 @click.option("--all", "with_all", is_flag=True, help="List unavailable models too, with the reason.")
 @connection_options()
-async def models(run: "Run", model: str | None, with_all: bool) -> None:
+async def models(run: Run, model: str | None, with_all: bool) -> None:
     """List the models that your key can use, with your prices.
 
     The columns images, audios and videos show the maximum number of references: "none" if the model accepts none, a
@@ -55,7 +52,7 @@ async def models(run: "Run", model: str | None, with_all: bool) -> None:
 
 @click.command()
 @connection_options(orders=True, budget=True)
-async def account(run: "Run") -> None:
+async def account(run: Run) -> None:
     """Show your balance, and the other fields of the account; your budget if there is one.
 
     \b
@@ -87,7 +84,7 @@ async def account(run: "Run") -> None:
 @click.option("--tz", "zone", type=read_zone, metavar="NAME", help="Time zone of days: Europe/Berlin. Default: UTC.")
 @click.option("--csv", "is_csv", is_flag=True, help="Print CSV, without the sum.")
 @connection_options(orders=True)
-async def spend(run: "Run", by: SpendKey, since: datetime | None, zone: tzinfo | None, is_csv: bool) -> None:
+async def spend(run: Run, by: SpendKey, since: datetime | None, zone: tzinfo | None, is_csv: bool) -> None:
     """Show what the orders in the journal have cost.
 
     Points are "stated" by the service, or "estimated" by a budget as long as they are not. "uncertain" are creates of
@@ -116,7 +113,7 @@ async def spend(run: "Run", by: SpendKey, since: datetime | None, zone: tzinfo |
 @click.argument("files", metavar="FILE…", nargs=-1, required=True, type=check_image)
 @click.option("--url", "with_url", is_flag=True, help="Print the URL too. It gives access to the image without a key.")
 @connection_options()
-async def upload(run: "Run", files: tuple[str, ...], with_url: bool) -> None:
+async def upload(run: Run, files: tuple[str, ...], with_url: bool) -> None:
     """Upload images and print the id of each.
 
     One id per line, in the order given; stderr shows until when the service stores each, which is 72 hours. An id is

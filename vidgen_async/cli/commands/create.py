@@ -1,7 +1,6 @@
 """``vidgen create`` and ``generate``: the commands that order a video."""
 
 import uuid
-from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -9,6 +8,7 @@ from click.core import ParameterSource
 from vidgen_async.cli.commands.account import model_facts
 from vidgen_async.cli.options import (
     OUTPUT_HELP,
+    Run,
     connection_options,
     force_option,
     no_validate_option,
@@ -22,9 +22,6 @@ from vidgen_async.cli.settings import Access
 from vidgen_async.cli.targets import Target
 from vidgen_async.cli.terminal.formatting import Facts
 
-if TYPE_CHECKING:
-    from vidgen_async.cli.run import Run
-
 order_id_option = click.option(
     "--order-id", metavar="ID", callback=refuse_empty, help="Your own permanent id for this order. Default: a new UUID."
 )
@@ -37,7 +34,7 @@ order_id_option = click.option(
 @no_validate_option
 @connection_options(orders=True, budget=True)
 async def create(
-    run: "Run", request_options: RequestOptions, order_id: str | None, is_check: bool, validate: bool
+    run: Run, request_options: RequestOptions, order_id: str | None, is_check: bool, validate: bool
 ) -> None:
     """Order a video for PROMPT and print its task id.
 
@@ -61,7 +58,7 @@ async def create(
     run.screen.show(receipt.task_id, receipt.to_dict())
 
 
-async def _check(run: "Run", request_options: RequestOptions) -> None:
+async def _check(run: Run, request_options: RequestOptions) -> None:
     model = await run.get_model(request_options)
     result = await run.check(request_options, model)
     if result.catalog_error is not None:
@@ -88,7 +85,7 @@ async def _check(run: "Run", request_options: RequestOptions) -> None:
 @sandbox_option
 @connection_options(orders=True, budget=True, polling=True)
 async def generate(
-    run: "Run",
+    run: Run,
     request_options: RequestOptions | None,
     output: str,
     force: bool,

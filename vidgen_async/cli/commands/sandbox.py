@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vidgen_async.cli.options import execute, json_option, repeatable_option, traceback_option
+from vidgen_async.cli.options import Run, execute, json_option, repeatable_option, traceback_option
 from vidgen_async.cli.process import drop_lost_output
 from vidgen_async.cli.run_state import Stage
 from vidgen_async.cli.settings import Number, Settings, WholeNumber
@@ -19,7 +19,6 @@ from vidgen_async.cli.terminal.formatting import clean
 from vidgen_async.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from vidgen_async.cli.run import Run
     from vidgen_async.cli.terminal.status_display import Screen
     from vidgen_async.sandbox import ReceivedCreate, ReceivedRequest, Sandbox
 
@@ -107,7 +106,7 @@ def run_sandbox(
     return execute(_serve, settings, faults=faults, options={**options, "accounts": named})
 
 
-async def _serve(run: "Run", faults: Sequence[str], options: Mapping[str, Any]) -> None:
+async def _serve(run: Run, faults: Sequence[str], options: Mapping[str, Any]) -> None:
     """Run until cancelled. The variables to export go to stdout, everything else to stderr. ``options`` are arguments
     of ``Sandbox``, and ``faults`` are not parsed yet."""
     import asyncio  # noqa: PLC0415 - help needs no event loop
@@ -121,7 +120,7 @@ async def _serve(run: "Run", faults: Sequence[str], options: Mapping[str, Any]) 
     await asyncio.get_running_loop().create_future()
 
 
-async def _open_sandbox(run: "Run", faults: Sequence[str], options: Mapping[str, Any]) -> "Sandbox":
+async def _open_sandbox(run: Run, faults: Sequence[str], options: Mapping[str, Any]) -> "Sandbox":
     """Start the sandbox; ConfigurationError for a wrong option."""
     from vidgen_async.cli.service_connection import sandbox_class  # noqa: PLC0415 - help needs no client and no sandbox
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from attrs import evolve
 
-from vidgen_async.cli.options import OUTPUT_HELP, connection_options, force_option, order_ids
+from vidgen_async.cli.options import OUTPUT_HELP, Run, connection_options, force_option, order_ids
 from vidgen_async.cli.run_state import Exit, Stage, WatchResult, exit_code, refuse_failed
 from vidgen_async.cli.settings import problem_of_text, read_shard
 from vidgen_async.cli.targets import Target
@@ -21,13 +21,12 @@ from vidgen_async.types import Shard, VideoTask, failure_text, kind_of
 
 if TYPE_CHECKING:
     from vidgen_async import Outcome
-    from vidgen_async.cli.run import Run
 
 
 @click.command()
 @click.argument("task_id", metavar="TASK", shell_complete=order_ids)
 @connection_options(orders=True)
-async def get(run: "Run", task_id: str) -> None:
+async def get(run: Run, task_id: str) -> None:
     """Show the current state of TASK, which may also be the id of its order in the journal.
 
     The last line is the current URL of its video. It is signed: it gives access to the video without a key.
@@ -64,7 +63,7 @@ def _facts(task: VideoTask) -> list[tuple[str, object]]:
 )
 @force_option
 @connection_options(orders=True, polling=True)
-async def wait(run: "Run", task_ids: tuple[str, ...], output: str | None, force: bool) -> None:
+async def wait(run: Run, task_ids: tuple[str, ...], output: str | None, force: bool) -> None:
     """Wait until TASK is completed, and save its video.
 
     TASK is a task id, or the id of an order in the journal. Nothing is ordered, so nothing is charged again; without -o
@@ -99,7 +98,7 @@ async def wait(run: "Run", task_ids: tuple[str, ...], output: str | None, force:
         await run.save(task, target)
 
 
-async def _wait_for_all(run: "Run", names: Sequence[str], output: str | None, *, may_replace: bool) -> None:
+async def _wait_for_all(run: Run, names: Sequence[str], output: str | None, *, may_replace: bool) -> None:
     """Show each task when it finishes, and save its video if there is a directory; TasksFailedError if some failed."""
     client, targets = run.client, {}
     task_ids = [*await find_tasks(run, names)]
@@ -124,7 +123,7 @@ async def _wait_for_all(run: "Run", names: Sequence[str], output: str | None, *,
     refuse_failed(len(codes), len(task_ids), codes)
 
 
-async def _finish(run: "Run", outcome: "Outcome", target: Target | None) -> Exit:
+async def _finish(run: Run, outcome: "Outcome", target: Target | None) -> Exit:
     """Show how one task finished, and save its video if there is a target."""
     stage = Stage.WAIT
     try:
@@ -161,7 +160,7 @@ def _read_names(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
 @click.argument("task_ids", metavar="[TASK]…", nargs=-1, callback=_read_names, shell_complete=order_ids)
 @click.option("--shard", type=read_shard, metavar="I/N", help="Only share I, from 0, of N shares of the --journal.")
 @connection_options(stored_tasks=True, polling=True)
-async def watch(run: "Run", task_ids: tuple[str, ...] | None, shard: Shard | None) -> None:
+async def watch(run: Run, task_ids: tuple[str, ...] | None, shard: Shard | None) -> None:
     """Watch many tasks until all are completed or failed.
 
     TASK is a task id, or the id of an order in the journal; TASK - reads ids from stdin, separated by white space. A
@@ -200,7 +199,7 @@ async def watch(run: "Run", task_ids: tuple[str, ...] | None, shard: Shard | Non
     "--accept-unverified", is_flag=True, help="Save a video also if nothing shows whether its end is missing."
 )
 @connection_options(orders=True)
-async def download(run: "Run", task_id: str, output: str, force: bool, accept_unverified: bool) -> None:
+async def download(run: Run, task_id: str, output: str, force: bool, accept_unverified: bool) -> None:
     """Save the video of the completed task TASK, without waiting.
 
     TASK is a task id, or the id of an order in the journal. FILE is replaced atomically by a complete video. An
