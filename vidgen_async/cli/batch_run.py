@@ -23,7 +23,7 @@ from vidgen_async.cli.run import Run
 from vidgen_async.cli.run_state import RUN_AGAIN, Exit, Stage, TasksFailedError
 from vidgen_async.cli.settings import Access
 from vidgen_async.cli.terminal.exit_reports import budget_advice
-from vidgen_async.cli.terminal.formatting import facts_of, seconds
+from vidgen_async.cli.terminal.formatting import Facts, seconds
 from vidgen_async.cli.terminal.order_views import budget_text
 from vidgen_async.cli.watch import suspendable
 from vidgen_async.cli.watch_progress import one_line, progress_line
@@ -149,7 +149,7 @@ async def check_batch(run: Run, price: str | None, jobs: str, output: str, **opt
     models = [
         (f"to order, {model}", f"{count:,}{_points_text(points, model)}") for model, count in check.new_by_model.items()
     ]
-    facts = facts_of((("rows", f"{check.rows:,}"), *rows, *models, ("price", cost), ("budget", limit)))
+    facts = Facts((("rows", f"{check.rows:,}"), *rows, *models, ("price", cost), ("budget", limit)))
     document = {"points_by_model": points, "points": sum(known) if points and is_complete else None}
     document["budget"] = None if budget is None else budget.to_dict()
     run.screen.show(facts, {**check.to_dict(), **document})

@@ -64,12 +64,7 @@ class Settings:
         """The options that later commands for the same orders have to repeat; no password is shown."""
         proxy = None if self.proxy is None else _CREDENTIALS.sub(r"\1USER:PASSWORD@", self.proxy)
         account = None if self.account == DEFAULT_ACCOUNT else self.account
-        options = {
-            "--base-url": self.base_url,
-            "--proxy": proxy,
-            "--account": account,
-            "--journal": self.journal,
-        }
+        options = {"--base-url": self.base_url, "--proxy": proxy, "--account": account, "--journal": self.journal}
         return _as_words(options)
 
     @property

@@ -92,12 +92,6 @@ def _copy(path: Path, stdout: int, is_cancelled: threading.Event) -> None:
     with path.open("rb") as file:
         while piece := file.read(_COPIED_AT_ONCE):
             while piece and not is_cancelled.is_set():
-                if _is_writable(stdout):
+                # On Windows select() is for sockets only.
+                if sys.platform == "win32" or select.select([], [stdout], [], _MOMENT)[1]:
                     piece = piece[os.write(stdout, piece) :]
-
-
-def _is_writable(descriptor: int) -> bool:
-    """Whether a write returns at once; it waits for that for a moment."""
-    if sys.platform == "win32":  # select() is for sockets only
-        return True
-    return bool(select.select([], [descriptor], [], _MOMENT)[1])

@@ -11,7 +11,7 @@ from vidgen_async.cli.options import Run, connection_options
 from vidgen_async.cli.request_options import invalid
 from vidgen_async.cli.run_state import Stage
 from vidgen_async.cli.settings import Access, check_image, is_url, read_since, read_zone
-from vidgen_async.cli.terminal.formatting import Facts, Table, facts_of, limit, moment, show_value, span
+from vidgen_async.cli.terminal.formatting import Facts, Table, limit, moment, show_value, span
 from vidgen_async.cli.terminal.order_views import as_csv, budget_text, spend_table, sum_of
 from vidgen_async.types import Account, CatalogModel, ReferenceAsset, SpendKey, SpendRow, VideoRequest
 
@@ -43,7 +43,7 @@ async def models(run: Run, model: str | None, with_all: bool) -> None:
         if shown is None:
             check = await client.videos.check(VideoRequest(model=model, prompt="-"))
             raise invalid("unknown model", check.problems)
-        run.screen.show(facts_of(model_facts(shown).items()), shown.to_dict())
+        run.screen.show(Facts(model_facts(shown).items()), shown.to_dict())
         return
     chosen = catalog.usable if not with_all else tuple(sorted(catalog, key=lambda model: not model.is_usable))
     table = models_table(chosen, len(catalog) - len(chosen), with_all=with_all)

@@ -14,7 +14,7 @@ from vidgen_async.cli.settings import problem_of_text, read_shard
 from vidgen_async.cli.targets import Target
 from vidgen_async.cli.task_names import find_task, find_tasks
 from vidgen_async.cli.terminal.exit_reports import download_unverified
-from vidgen_async.cli.terminal.formatting import facts_of
+from vidgen_async.cli.terminal.formatting import Facts
 from vidgen_async.cli.terminal.order_views import task_document
 from vidgen_async.errors import UnverifiedVideoError, VidgenError
 from vidgen_async.types import Shard, VideoTask, failure_text, kind_of
@@ -39,7 +39,7 @@ async def get(run: Run, task_id: str) -> None:
     (found,) = await find_tasks(run, [task_id])
     run.stage = Stage.QUERY
     task = await client.videos.get(found)
-    run.screen.show(facts_of(_facts(task)), task_document(task))
+    run.screen.show(Facts(_facts(task)), task_document(task))
 
 
 def _facts(task: VideoTask) -> list[tuple[str, object]]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from attrs import astuple
 
-from vidgen_async.cli.terminal.formatting import Document, Facts, Table, age, facts_of, moment
+from vidgen_async.cli.terminal.formatting import Document, Facts, Table, age, moment
 from vidgen_async.types import (
     CHECK_REFUND,
     Attempt,
@@ -194,7 +194,7 @@ def order_facts(order: Order, *, with_request: bool) -> Facts:
             for attempt in order.unclear
             if attempt.evidence is not None and attempt.evidence.body
         ]
-    return facts_of(pairs)
+    return Facts(pairs)
 
 
 def _balance(evidence: Evidence | None) -> str:
