@@ -201,7 +201,7 @@ def connection_options(
 
 
 def order_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The newest orders in the journal that begin so, without ids that a shell would expand or take for options."""
+    """The newest orders in the journal that begin so, with ids that a shell neither expands nor takes for options."""
     import asyncio  # noqa: PLC0415 - as below
 
     from vidgen_async.cli.service_connection import open_client  # noqa: PLC0415 - help needs no client
@@ -217,7 +217,7 @@ def order_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
         ids = asyncio.run(find())
     except VidgenError:
         return []
-    return [one for one in ids if one.isprintable() and not one.startswith(("-", "~", "="))][:MAX_OFFERED]
+    return [one for one in ids if re.fullmatch(r"[\w%+./:@][\w%+./:=@-]*", one)][:MAX_OFFERED]
 
 
 class OrderedGroup(click.Group):
