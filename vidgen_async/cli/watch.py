@@ -25,9 +25,8 @@ from vidgen_async.cli.watch_progress import TaskRow, WatchProgress, live_view, s
 from vidgen_async.clock import Clock, LoopClock
 from vidgen_async.types import OrderState, Shard, VideoTask, kind_of
 
-#: Seconds between two refreshes of the live view: after a change, and without one.
+#: Seconds between two refreshes of the live view.
 REFRESH_INTERVAL = 0.5
-IDLE_REFRESH_INTERVAL = 1.0
 
 #: Changes of tasks, then how each watch ended; None after the last. The client's ``on_update`` puts changes here.
 Updates: TypeAlias = "asyncio.Queue[VideoTask | Outcome | None]"
@@ -120,18 +119,14 @@ def _document(update: VideoTask | Outcome, row: TaskRow, clock: Clock) -> Docume
 
 
 async def _refresh(live: Live, progress: WatchProgress, updates: Updates, clock: Clock) -> None:
-    """Keep the live view up to date: it is drawn a few times per second at most, however many changes there are."""
-    drawn_at, size, has_changed = clock.now(), None, True
+    """Keep the live view up to date: it is drawn twice per second, however many changes there are."""
     with suspendable(live), live:
         while True:
             while not updates.empty():
                 if (update := updates.get_nowait()) is None:
                     return
-                has_changed = progress.record(update, clock.wall()) is not None or has_changed
-            now = clock.now()
-            if has_changed or live.console.size != size or now - drawn_at >= IDLE_REFRESH_INTERVAL:
-                drawn_at, size, has_changed = now, live.console.size, False
-                live.refresh()
+                progress.record(update, clock.wall())
+            live.refresh()
             await clock.sleep(REFRESH_INTERVAL)
 
 
