@@ -37,9 +37,9 @@ class Stage(StrEnum):
     JOURNAL = "reading the journal"
     SERVE = "serving"
 
-    @property
-    def is_before_create(self) -> bool:
-        return self in (Stage.CHECK, Stage.CATALOG, Stage.UPLOAD)
+
+#: Nothing was ordered yet.
+BEFORE_ORDER = (Stage.CATALOG, Stage.UPLOAD)
 
 
 @frozen
@@ -102,11 +102,6 @@ class RunState:
         """The options that a command for the same tasks has to repeat, with that of the file."""
         output = () if self.output is None else ("-o", self.output)
         return (*output, *self.settings.options, *self.more_options)
-
-    @property
-    def is_ordered(self) -> bool:
-        """Whether a task exists, or may exist."""
-        return self.task_id is not None or self.is_uncertain
 
     @property
     def sending_until(self) -> datetime | None:
@@ -224,7 +219,7 @@ def exit_code(error: BaseException, stage: Stage) -> Exit:
     if stage in (Stage.CHECK, Stage.BATCH):
         return Exit.USAGE
     is_refusal = isinstance(error, errors.ServiceError) and 400 <= error.status < 500
-    if stage.is_before_create:
+    if stage in BEFORE_ORDER:
         return Exit.REFUSED if is_refusal else Exit.NOT_SENT
     if stage in (Stage.QUERY, Stage.JOURNAL) and isinstance(error, errors.AuthenticationError):
         return Exit.REFUSED

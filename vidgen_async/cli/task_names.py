@@ -68,18 +68,13 @@ async def _task_of(run: "Run", order: Order) -> str:
             raise errors.UncertainCreateError(message, order_id=order_id, idempotency_key=key, attempts=attempts)
         message = f"order {order_id!r} cannot be used in place of its task: it is {order.state}"
         raise NoTaskError(message, order_id=order_id, state=order.state)
-    if order_id != receipt.task_id and await _is_task(run, order_id):
-        message = (
-            f"{order_id!r} is an order in the journal, with the task {receipt.task_id!r}, and also a task of the "
-            f"service: use {receipt.task_id!r} for the task of the order; add --journal memory: for the other one"
-        )
-        raise errors.InvalidRequestError(message, problems=[message])
-    return receipt.task_id
-
-
-async def _is_task(run: "Run", task_id: str) -> bool:
+    if order_id == receipt.task_id:
+        return order_id
     try:
-        await run.client.videos.get(task_id)
+        await run.client.videos.get(order_id)
     except (errors.NotFoundError, errors.BadRequestError, errors.InvalidRequestError):
-        return False
-    return True
+        return receipt.task_id
+    raise errors.InvalidRequestError(
+        f"{order_id!r} is an order in the journal, with the task {receipt.task_id!r}, and also a task of the service: "
+        f"use {receipt.task_id!r} for the task of the order; add --journal memory: for the other one"
+    )

@@ -19,7 +19,7 @@ from vidgen_async.cli.run_state import Stage, WatchResult, refuse_failed
 from vidgen_async.cli.settings import Access
 from vidgen_async.cli.task_names import find_tasks
 from vidgen_async.cli.terminal.formatting import Document
-from vidgen_async.cli.terminal.order_views import change_document
+from vidgen_async.cli.terminal.order_views import task_document
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.cli.watch_progress import TaskRow, WatchProgress, live_view, summary, task_of
 from vidgen_async.clock import Clock, LoopClock
@@ -113,7 +113,7 @@ async def _print(screen: Screen, progress: WatchProgress, updates: Updates, cloc
 def _document(update: VideoTask | Outcome, row: TaskRow, clock: Clock) -> Document:
     task, error = task_of(update), update.error if isinstance(update, Outcome) else None
     if task is not None:
-        return change_document(task, clock.wall(), row.order_id)
+        return {**task_document(task), "order_id": row.order_id, "seen_at": clock.wall().isoformat()}
     document = {"kind": error and kind_of(error), "message": error and error.summary, "task_id": row.task_id}
     return {"task_id": row.task_id, "order_id": row.order_id, "status": None, "error": document}
 

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from vidgen_async import errors
-from vidgen_async.cli.run_state import NoTaskError, RunState, Stage
+from vidgen_async.cli.run_state import BEFORE_ORDER, NoTaskError, RunState, Stage
 from vidgen_async.types import CHECK_REFUND, kind_of
 
 #: A proposed command names at most this many tasks.
@@ -87,7 +87,7 @@ def _facts(run: RunState, error: BaseException | None = None) -> dict[str, Any]:
 def _explain_error(error: BaseException, run: RunState) -> Report:
     text = _sentence(_message(error, run))
     if run.settings.is_sandbox:
-        return Report(f"{text} {SANDBOX_ENDED}" if run.is_ordered else text)
+        return Report(f"{text} {SANDBOX_ENDED}" if run.task_id is not None or run.is_uncertain else text)
     if isinstance(error, errors.UnverifiedVideoError) and run.output is not None:
         return Report(text, {download_unverified(error.task_id, run.output, run): ""}, "To save it anyway:")
     if run.task_id is not None:
@@ -102,11 +102,14 @@ def _explain_error(error: BaseException, run: RunState) -> Report:
         return Report(text, {_resume_order(run): ""}, "To send the order:")
     if isinstance(error, errors.BudgetExceededError) and error.asked is not None and run.is_durable:
         return Report(text, {_resume_order(run): ""}, "When there is room:")
-    if run.stage is Stage.CREATE and run.is_durable and _is_retryable(error):
+    # The same order may succeed later, perhaps after the user has fixed the account or the key.
+    is_fixable = isinstance(error, errors.InsufficientCreditsError | errors.AuthenticationError)
+    may_succeed = isinstance(error, errors.CreateError) and (error.may_retry or is_fixable)
+    if run.stage is Stage.CREATE and run.is_durable and may_succeed:
         return Report(text, {_resume_order(run): ""}, "To retry the order:")
     if isinstance(error, errors.OrderConflictError) and run.is_durable:
         return Report(text, {_resume_order(run): ""}, "To resume the stored order:")
-    if run.stage.is_before_create and run.stage is not Stage.CHECK:
+    if run.stage in BEFORE_ORDER:
         return Report(f"{text} Nothing was ordered.")
     return Report(text)
 
@@ -130,7 +133,7 @@ def _explain_interrupt(run: RunState) -> Report:
         return _explain_batch(text, run)
     if run.stage is Stage.WATCH or run.watch_result is not None:
         return _explain_watch(run)
-    if not run.is_ordered:
+    if run.task_id is None and not run.is_uncertain:
         text = "Nothing was ordered or charged."
         if run.stage is Stage.CREATE and run.is_durable and not run.settings.is_sandbox:
             return Report(f"{text} The journal has the order.", {_resume_order(run): ""}, "To send it:")
@@ -154,12 +157,6 @@ def _explain_watch(run: RunState) -> Report:
         return Report(text, hint="The same command resumes the watch.")
     resume = command_line(watched.command, arguments=watched.unfinished_ids, options=run.options)
     return Report(text, {resume: ""}, f"To resume the {watched.command}:")
-
-
-def _is_retryable(error: BaseException) -> bool:
-    """Whether the same order may succeed later, perhaps after the user has fixed the account or the key."""
-    is_fixable = isinstance(error, errors.InsufficientCreditsError | errors.AuthenticationError)
-    return isinstance(error, errors.CreateError) and (error.may_retry or is_fixable)
 
 
 def _is_of_host(error: BaseException | None, host: str) -> bool:

@@ -33,11 +33,6 @@ def task_document(task: VideoTask) -> Document:
     return {"task_id": task.id, **task.to_dict(), "advice": _advice(task.status)}
 
 
-def change_document(task: VideoTask, seen_at: datetime, order_id: str | None) -> Document:
-    """A change of a watched task."""
-    return {**task_document(task), "order_id": order_id, "seen_at": seen_at.isoformat()}
-
-
 def order_document(order: Order, *, with_request: bool = False) -> Document:
     """A stored order; its key, its request and the bodies of unclear responses only ``with_request``."""
     document = {**order.ref.to_dict(), **order.to_dict(include_secrets=with_request), "model": model_of(order)}
