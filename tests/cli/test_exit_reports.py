@@ -244,8 +244,9 @@ def test_an_order_that_counts_as_being_sent_is_awaited_first_and_decided_after_i
 
 
 def test_the_proposed_resend_has_the_number_of_the_last_attempt_and_the_risk_of_an_old_key():
-    error = errors.UncertainCreateError("lost", attempts=(object(), object()))
-    assert "--expect-attempt 2 --reason" in failed(error, UNCERTAIN, CREATE, durable=True).commands.popitem()[0]
+    error, twice = errors.UncertainCreateError("lost"), (Attempt(n=1, sent_at=UNTIL, deadline_at=UNTIL),) * 2
+    report = failed(error, UNCERTAIN, CREATE, durable=True, attempts=twice)
+    assert "--expect-attempt 2 --reason" in report.commands.popitem()[0]
     for minutes, risk in ((61, "--accept-duplicate-risk "), (59, "")):
         at = datetime.now(UTC) - timedelta(minutes=minutes)
         report = interrupted(UNCERTAIN, CREATE, durable=True, attempts=(Attempt(n=1, sent_at=at, deadline_at=at),))

@@ -95,9 +95,7 @@ def _explain_error(error: BaseException, run: RunState) -> Report:
         return Report(text) if is_final else Report(text, {_resume_run(run): ""}, "To resume:")
     if run.is_uncertain:
         names_order = isinstance(error, errors.UncertainCreateError | errors.OrderStateError)
-        known = () if names_order else (_uncertain(run),)
-        attempts = len(error.attempts) if isinstance(error, errors.CreateError) else 0
-        return _decisions(" ".join((text, *known)), run, attempts)
+        return _decisions(text if names_order else f"{text} {_uncertain(run)}", run)
     if isinstance(error, NoTaskError) and error.state is not None and error.state.is_sendable:
         return Report(text, {_resume_order(run): ""}, "To send the order:")
     if isinstance(error, errors.BudgetExceededError) and error.asked is not None and run.is_durable:
@@ -141,7 +139,7 @@ def _explain_interrupt(run: RunState) -> Report:
     if run.settings.is_sandbox:
         return Report(SANDBOX_ENDED)
     if run.task_id is None:
-        return _decisions(_uncertain(run), run, 0)
+        return _decisions(_uncertain(run), run)
     return Report(_task_status(run), {_resume_run(run): ""}, "To resume:")
 
 
@@ -201,7 +199,7 @@ def budget_advice(error: errors.BudgetExceededError, points: int | None = None) 
     return "A higher limit is set with --max-points or VIDGEN_BUDGET."
 
 
-def _decisions(text: str, run: RunState, attempts: int) -> Report:
+def _decisions(text: str, run: RunState) -> Report:
     """What the user can do about an uncertain order."""
     order_id, found = run.order_id, "If the console shows the task"
     if not run.is_durable or order_id is None:
@@ -214,7 +212,7 @@ def _decisions(text: str, run: RunState, attempts: int) -> Report:
     adopt = {decision("adopt", task=("TASK_ID",)): f"{found}, record it"}
     if run.is_abandoned:
         return Report(text, adopt, "Look for the task in the service's own console.")
-    expected = ("--expect-attempt", str(attempts or len(run.attempts) or 1))
+    expected = ("--expect-attempt", str(len(run.attempts) or 1))
     risk = ("--accept-duplicate-risk",) if run.is_key_old else ()
     resend = decision("resend", *expected, *risk, "--reason", "WHY", *run.settings.budget_options)
     until, when, resume = run.sending_until, "If it does not", _resume_order(run)
