@@ -269,7 +269,7 @@ def test_failed_polls_cause_one_warning_after_the_second_and_are_in_the_final_re
     assert setup.run(RequestOptions(prompt="p", model="m"), target) == 6
     warnings = [line for line in setup.screen.lines if "polls of task" in line]
     assert warnings == ["warning: polls of task task_1 fail (ConnectError); it will be polled again"]
-    assert "the state of task task_1 is unknown; the last poll failed: ConnectError" in setup.screen.report.text
+    assert "(no poll has succeeded yet, the last poll failed with ConnectError)" in setup.screen.report.text
     assert setup.ops.count("videos.get") > 2
 
 

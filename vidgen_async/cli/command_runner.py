@@ -164,14 +164,14 @@ class _LogHandler(logging.Handler):
         run, task_id = self._run, str(getattr(record, "task_id", ""))
         if event in ("task.changed", "task.ended"):
             self._failed.pop(task_id, None)
-            run.last_poll_error = None
             self._has_warned = self._has_warned and bool(self._failed)
         elif event == "poll.failed":
-            run.last_poll_error = str(getattr(record, "error", ""))
             count = self._failed[task_id] = self._failed.get(task_id, 0) + 1
             if count == 2 and not self._has_warned and not run.shows_failed_polls:
                 self._has_warned = True
-                run.screen.warn(f"polls of task {task_id} fail ({run.last_poll_error}); it will be polled again")
+                run.screen.warn(
+                    f"polls of task {task_id} fail ({getattr(record, 'error', '')}); it will be polled again"
+                )
 
 
 @contextmanager

@@ -242,14 +242,17 @@ class Run(RunState):
         if task.status == "failed":
             Outcome.of(task).unwrap()
         self.stage = Stage.DOWNLOAD
-        target.check_free()
         self.screen.start_step(f"downloading to {'stdout' if target.is_stdout else target.path}")
         with ExitStack() as stack:
             path = target.path
             if target.is_stdout:  # which gets only a complete video
                 path = Path(stack.enter_context(TemporaryDirectory(prefix="vidgen-")), "video.mp4")
             await self.client.videos.download(
-                task, path, on_progress=self.screen.show_received, accept_unverified=accept_unverified
+                task,
+                path,
+                on_progress=self.screen.show_received,
+                accept_unverified=accept_unverified,
+                overwrite=target.may_replace,
             )
             length = path.stat().st_size
             if target.is_stdout:

@@ -79,7 +79,6 @@ class RunState:
     """Which journal and account orders are looked up in."""
     attempts: Sequence[Attempt] = ()
     """The known attempts to send the order."""
-    last_poll_error: str | None = None
     watch_result: WatchResult | None = None
     shows_failed_polls: bool = False
     """The live view counts failed polls, so they are not reported one by one."""

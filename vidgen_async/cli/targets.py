@@ -55,25 +55,15 @@ class Target:
 
     async def check(self, client: "Client") -> None:
         """Raise DownloadError if no video can or may be saved there."""
-        if not self.is_folder:
-            self.check_free()
-        if not self.is_stdout:
-            await client.videos.check_target(self.path / "video.mp4" if self.is_folder else self.path)
-
-    def check_free(self) -> None:
-        """Raise DownloadError if an existing file would be replaced, or a video be written to a terminal."""
         if self.is_stdout:
             if sys.stdout.isatty() and not self.may_replace:
                 raise DownloadError(
                     "a video is not written to a terminal: redirect stdout, or name a file; --force writes it anyway"
                 )
             return
-        try:
-            is_file = self.path.is_file()
-        except OSError as error:  # usually a name that is too long
-            raise DownloadError(f"cannot save the video as {self.path}: {error.strerror or error}") from error
-        if is_file and not self.may_replace:
+        if not self.may_replace and os.path.isfile(self.path):  # noqa: ASYNC240, PTH113 - False for a name that is too long
             raise DownloadError(f"the file {self.path} already exists; --force replaces it")
+        await client.videos.check_target(self.path / "video.mp4" if self.is_folder else self.path)
 
 
 async def copy_to_stdout(path: Path) -> None:

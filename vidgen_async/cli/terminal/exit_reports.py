@@ -18,6 +18,7 @@ SANDBOX_ENDED = "This was a sandbox, which ends with this command together with 
 _OPTIONS = {
     "accept_duplicate_risk=True": "--accept-duplicate-risk resends it anyway.",
     "replace=True": "--force replaces it.",
+    "overwrite=True": "--force replaces it.",
 }
 
 
@@ -58,7 +59,7 @@ def _decapitalized(sentence: str) -> str:
 def error_report(error: BaseException, run: RunState) -> Report:
     """What an error means for the user who ran the command."""
     is_batch = run.stage is Stage.BATCH
-    report = _explain_batch(_sentence(_message(error, run)), run) if is_batch else _explain_error(error, run)
+    report = _explain_batch(_sentence(_message(error)), run) if is_batch else _explain_error(error, run)
     host_settings = run.host_settings if _is_of_host(error, run.host) else ""
     facts = _facts(run, error) | {"retry_after": getattr(error, "retry_after", None)}
     facts = {name: value for name, value in facts.items() if value}
@@ -85,7 +86,7 @@ def _facts(run: RunState, error: BaseException | None = None) -> dict[str, Any]:
 
 
 def _explain_error(error: BaseException, run: RunState) -> Report:
-    text = _sentence(_message(error, run))
+    text = _sentence(_message(error))
     if run.settings.is_sandbox:
         return Report(f"{text} {SANDBOX_ENDED}" if run.task_id is not None or run.is_uncertain else text)
     if isinstance(error, errors.UnverifiedVideoError) and run.output is not None:
@@ -281,14 +282,7 @@ def _uncertain(run: RunState) -> str:
     )
 
 
-def _message(error: BaseException, run: RunState) -> str:
-    if isinstance(error, errors.WaitTimeoutError):
-        failed = f"; the last poll failed: {run.last_poll_error}" if run.last_poll_error else ""
-        if error.task is None:
-            return f"the wait timed out: the state of task {error.task_id} is unknown{failed}"
-        is_running = not failed and error.task.status in ("queued", "running")
-        now = "is still running at the service and is charged" if is_running else "may still be running"
-        return f"the wait timed out: task {error.task_id} (last state {error.task.status}{failed}) {now}"
+def _message(error: BaseException) -> str:
     if isinstance(error, errors.TaskFailedError):
         return f"the task failed: {error.message}"
     if isinstance(error, errors.VidgenError):
