@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack, ExitStack, aclosing, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from vidgen_async.cli.terminal.formatting import moment, seconds, show_value
 from vidgen_async.cli.terminal.order_views import model_of, task_document
 from vidgen_async.cli.terminal.status_display import Screen, make_screen
 from vidgen_async.journal import MemoryJournal, OrderState
-from vidgen_async.types import CatalogModel, OrderRef, TaskLike, TaskResult
+from vidgen_async.types import CatalogModel, TaskLike
 
 if TYPE_CHECKING:
     from vidgen_async.types import OnUpdate
@@ -42,8 +41,6 @@ class Run(RunState):
     started_at: float = field(factory=time.monotonic)
     client: Client = field(init=False)
     journal: OwnJournal = field(init=False)
-    lookup: OwnJournal = field(factory=MemoryJournal)
-    """The journal in which the orders of tasks are looked up, by commands whose client has none."""
 
     @screen.default
     def _make_screen(self) -> Screen:
@@ -63,7 +60,7 @@ class Run(RunState):
         settings = self.settings
         opening = open_client(settings, access, self.screen.warn, needs_key=needs_key, on_update=on_update)
         self.client, self.journal, place = await self.exits.enter_async_context(opening)
-        self.is_durable = self.journal.durable
+        self.is_durable = self.journal.durable and access is not Access.TASKS
         if settings.is_sandbox:
             notice = "running a sandbox on this machine: no key is used and nothing is charged"
             self.screen.print_fact("sandbox", notice)
@@ -222,20 +219,7 @@ class Run(RunState):
             async for seen in changes:
                 self.status = seen.status
                 self.screen.show_state(seen.status or "no state")
-        await self.record_end(seen)
         return Outcome.of(seen).unwrap()
-
-    async def record_end(self, task: VideoTask | None) -> None:
-        """Record how the task ended, and what it has cost, if the journal has its order."""
-        result = None if task is None else TaskResult.of(task.id, task, datetime.now(UTC))
-        if result is None:
-            return
-        service = str(self.client.base_url.origin())
-        try:
-            if await self.lookup.owner(OrderRef(service=service, account="", order_id=""), result.task_id) is not None:
-                await self.lookup.record(service, [result])
-        except errors.JournalError as error:
-            self.screen.warn(f"what the task {result.task_id} has cost was not recorded: {error.summary}")
 
     async def save(self, task: VideoTask, target: Target, *, accept_unverified: bool = False) -> None:
         """Download the video of a completed task; TaskFailedError for one that failed."""

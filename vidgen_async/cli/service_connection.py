@@ -12,7 +12,7 @@ from yarl import URL
 
 from vidgen_async import Client
 from vidgen_async.cli.settings import Access, Settings
-from vidgen_async.errors import ConfigurationError
+from vidgen_async.errors import ConfigurationError, JournalError
 from vidgen_async.journal import MemoryJournal, SqliteJournal, journal_from
 from vidgen_async.transports import EnvironmentProxies, is_on_this_machine
 
@@ -68,7 +68,8 @@ async def open_client(
     if not url.strip():
         why = "" if needs_key else ". The journal stores the orders of each service separately; nothing is sent to it"
         raise ConfigurationError(f"no base URL: set VIDGEN_BASE_URL or use --base-url; it ends in /openapi/v1{why}")
-    journal, place = open_journal(settings.journal, access)
+    is_of_tasks = access is Access.TASKS
+    journal, place = await _open_for_tasks(settings, warn) if is_of_tasks else open_journal(settings.journal, access)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -102,6 +103,20 @@ def sandbox_class() -> "type[Sandbox]":
         message = f'the sandbox needs {missing.name}, which is not installed: pip install "vidgen-async[sandbox]"'
         raise ConfigurationError(message) from error
     return Sandbox
+
+
+async def _open_for_tasks(settings: Settings, warn: Callable[[str], None]) -> tuple[OwnJournal, str]:
+    """Return the journal of Access.TASKS. If it cannot be read, that is an error only if --journal names it."""
+    named = settings.journal
+    try:
+        found = open_journal(named, Access.EXISTING if named else Access.LOOKUP)
+        await found[0].check()
+    except (ConfigurationError, JournalError) as error:
+        if named:
+            raise
+        warn(f"no order ids are looked up, only task ids: {error.summary}")
+        return MemoryJournal(), ""
+    return found
 
 
 def open_journal(text: str | None, access: Access) -> tuple[OwnJournal, str]:

@@ -30,8 +30,10 @@ class Access(Enum):
     """What a command does with the journal."""
 
     NONE = auto()
+    TASKS = auto()
+    """It reads orders that are named in place of their tasks, if there is a journal that can be read."""
     LOOKUP = auto()
-    """It reads orders that are named in place of their tasks, if there is a journal."""
+    """It reads orders, if there is a journal."""
     EXISTING = auto()
     """It reads existing orders, or records decisions about them."""
     NEW = auto()

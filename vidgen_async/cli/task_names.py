@@ -1,13 +1,12 @@
 """The tasks that a command names, by their own ids or by those of their orders."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from vidgen_async import errors
 from vidgen_async.cli.run_state import NoTaskError, Stage
-from vidgen_async.cli.settings import Access
-from vidgen_async.types import Order, OrderRef, OrderState
+from vidgen_async.types import Order, OrderState
 
 if TYPE_CHECKING:
     from vidgen_async.cli.run import Run
@@ -16,10 +15,11 @@ if TYPE_CHECKING:
 async def find_tasks(run: "Run", names: Sequence[str]) -> dict[str, str | None]:
     """Return the ids of tasks with those of their orders; an error for an order without one, or a name of both."""
     stage, run.stage = run.stage, Stage.JOURNAL
-    orders = await _find_orders(run, names) if names else {}
     tasks: dict[str, str | None] = {}
     for name in names:
-        order = orders.get(name)
+        order = None
+        with suppress(errors.InvalidRequestError):  # no order has such an id
+            order = await run.client.orders.find(name)
         tasks[name if order is None else await _task_of(run, order)] = None if order is None else name
     run.stage = stage
     return tasks
@@ -32,29 +32,6 @@ async def find_task(run: "Run", name: str) -> str:
         run.screen.print_fact("task", task_id)
     run.task_id = task_id
     return task_id
-
-
-async def _find_orders(run: "Run", names: Sequence[str]) -> dict[str, Order]:
-    """Return the orders with these ids. A journal that cannot be read is an error only if --journal names it."""
-    from vidgen_async.cli.service_connection import open_journal  # noqa: PLC0415 - help needs no journal
-
-    service, settings = str(run.client.base_url.origin()), run.settings
-    try:
-        journal, _ = open_journal(settings.journal, Access.EXISTING if settings.journal else Access.LOOKUP)
-        try:
-            now = datetime.now(UTC)
-            refs = [OrderRef(service=service, account=settings.account, order_id=name) for name in names]
-            found = [await journal.get(ref, now) for ref in refs if ref.order_id.isprintable()]
-        finally:
-            await journal.aclose()
-        run.lookup = journal
-        run.exits.push_async_callback(journal.aclose)  # an end that is recorded opens it again
-    except (errors.ConfigurationError, errors.JournalError) as error:
-        if settings.journal:
-            raise
-        run.screen.warn(f"no order ids are looked up, only task ids: {error.summary}")
-        return {}
-    return {order.order_id: order for order in found if order is not None}
 
 
 async def _task_of(run: "Run", order: Order) -> str:

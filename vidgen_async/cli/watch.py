@@ -36,7 +36,7 @@ async def watch_tasks(run: Run, names: Sequence[str], shard: Shard | None, *, is
     """Watch these tasks and, with --journal, the unfinished ones in it. Nothing is stored in the journal."""
     updates: Updates = asyncio.Queue()
     is_live = is_terminal(sys.stdout)
-    access = Access.EXISTING if is_in_journal else Access.NONE
+    access = Access.EXISTING if is_in_journal else Access.TASKS
     client = await run.connect(access, only_prints=True, on_update=updates.put_nowait)
     tasks = await find_tasks(run, names)
     if is_in_journal:

@@ -20,7 +20,7 @@ from vidgen_async.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from vidgen_async.cli.terminal.status_display import Screen
-    from vidgen_async.sandbox import ReceivedCreate, ReceivedRequest, Sandbox
+    from vidgen_async.sandbox import ReceivedRequest, Sandbox
 
 #: The variable for the key of the first account, which is never an option.
 KEY_VARIABLE = "VIDGEN_SANDBOX_KEY"
@@ -191,28 +191,18 @@ def _is_loopback(host: str) -> bool:
 
 def describe(request: "ReceivedRequest") -> str:
     """One line about a finished request, without its prompt and without what may be a secret in its path."""
-    if request.create is not None:
-        return _describe_create(request.create) + _failure(request)
-    place = "links: " if request.origin == "links" else ""
-    path, has_query, _ = request.path.partition("?")
-    shown = "/".join(segment if _SHOWN.fullmatch(segment) else "…" for segment in path.split("/"))
-    answer = f"{request.status}" if request.status else "no response"
-    fault = f", fault: {request.fault}" if request.fault else ""
-    return f"{place}{request.method} {shown}{has_query and '?…'}: {answer}{fault}{_failure(request)}"
-
-
-def _failure(request: "ReceivedRequest") -> str:
-    return f", the sandbox itself failed: {clean(request.error)}" if request.error else ""
-
-
-def _describe_create(create: "ReceivedCreate") -> str:
-    """The same for a create."""
-    model = create.body.get("model") if isinstance(create.body, dict) else None
-    facts = (
-        f"model {model}" if isinstance(model, str) else "no readable body",
-        f"status {create.status}" if create.status else "no response",
-        f"task {create.task_id}" if create.task_id else "no task",
-        "created by an earlier request" if create.replayed else "",
-        f"fault: {create.fault}" if create.fault else "",
-    )
-    return f"create {create.n}: {', '.join(fact for fact in facts if fact)}"
+    create = request.create
+    about: tuple[str, ...] = ()
+    if create is None:
+        place = "links: " if request.origin == "links" else ""
+        path, has_query, _ = request.path.partition("?")
+        shown = "/".join(segment if _SHOWN.fullmatch(segment) else "…" for segment in path.split("/"))
+        what = f"{place}{request.method} {shown}{has_query and '?…'}"
+    else:
+        model = create.body.get("model") if isinstance(create.body, dict) else None
+        known = f"model {model}" if isinstance(model, str) else "no readable body"
+        again = "created by an earlier request" if create.replayed else ""
+        what, about = f"create {create.n}", (known, f"task {create.task_id}" if create.task_id else "no task", again)
+    fault = request.fault and f"fault: {request.fault}"
+    failure = request.error and f"the sandbox itself failed: {clean(request.error)}"
+    return f"{what}: {', '.join(filter(None, (str(request.status or 'no response'), *about, fault, failure)))}"

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from vidgen_async.cli.options import OUTPUT_HELP, Run, connection_options, force_option, order_ids
 from vidgen_async.cli.run_state import Exit, Stage, WatchResult, exit_code, refuse_failed
-from vidgen_async.cli.settings import problem_of_text, read_shard
+from vidgen_async.cli.settings import Access, problem_of_text, read_shard
 from vidgen_async.cli.targets import Target
 from vidgen_async.cli.task_names import find_task, find_tasks
 from vidgen_async.cli.terminal.exit_reports import download_unverified
@@ -35,7 +35,7 @@ async def get(run: Run, task_id: str) -> None:
       vidgen get task_9bb34ae375b1
       vidgen get task_9bb34ae375b1 --json | jq -r .status
     """
-    client = await run.connect(only_prints=True)
+    client = await run.connect(Access.TASKS, only_prints=True)
     (found,) = await find_tasks(run, [task_id])
     run.stage = Stage.QUERY
     task = await client.videos.get(found)
@@ -81,7 +81,7 @@ async def wait(run: Run, task_ids: tuple[str, ...], output: str | None, force: b
     name, *others = task_ids = tuple(dict.fromkeys(task_ids))
     if others and output == "-":
         raise click.UsageError("-o - takes one task: the videos of several would follow each other.")
-    client = await run.connect()
+    client = await run.connect(Access.TASKS)
     if others:
         await _wait_for_all(run, task_ids, output, may_replace=force)
         return
@@ -114,7 +114,6 @@ async def _wait_for_all(run: Run, names: Sequence[str], output: str | None, *, m
     await run.check_reachable(task_ids[0])
     async with aclosing(client.videos.as_completed(task_ids, timeout=run.settings.timeout)) as outcomes:
         async for outcome in outcomes:
-            await run.record_end(outcome.task)
             code = await _finish(run, outcome, targets.get(outcome.task_id))
             run.stage = Stage.WATCH
             codes += [] if code is Exit.OK else [code]
@@ -212,12 +211,12 @@ async def download(run: Run, task_id: str, output: str, force: bool, accept_unve
     """
     run.output = output
     run.more_options += ("--force",) if force else ()
-    client = await run.connect()
+    client = await run.connect(Access.TASKS)
     found = await find_task(run, task_id)
     target = Target.named(output, may_replace=force).of_task(client, found)
     await target.check(client)
     run.stage = Stage.QUERY
     task = await client.videos.get(found)
     run.status = task.status
-    await run.record_end(task)
+    client.orders.results.record_end(found, task)
     await run.save(task, target, accept_unverified=accept_unverified)
