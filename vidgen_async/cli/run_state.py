@@ -183,10 +183,6 @@ def refuse_failed(failed: int, total: int, codes: Collection[Exit]) -> None:
         raise TasksFailedError(f"{failed:,} of {total:,} tasks did not complete", code=code)
 
 
-class NoTaskError(errors.OrderStateError):
-    """An order that was named in place of its task has none."""
-
-
 #: The first match counts.
 _CODES: Sequence[tuple[type[Exception], Exit]] = (
     (OutputError, Exit.FAILED),

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from vidgen_async import errors
-from vidgen_async.cli.run_state import NoTaskError, Stage
+from vidgen_async.cli.run_state import Stage
 from vidgen_async.types import Order, OrderState
 
 if TYPE_CHECKING:
@@ -41,10 +41,9 @@ async def _task_of(run: "Run", order: Order) -> str:
         run.order_id, run.is_durable = order_id, True
         if order.state in (OrderState.UNCERTAIN, OrderState.ABANDONED):
             message = f"it is unknown whether the service accepted order {order_id!r}, which is {order.state}"
-            key, attempts = order.idempotency_key, order.attempts
-            raise errors.UncertainCreateError(message, order_id=order_id, idempotency_key=key, attempts=attempts)
+            raise errors.UncertainCreateError(message, order_id=order_id)
         message = f"order {order_id!r} cannot be used in place of its task: it is {order.state}"
-        raise NoTaskError(message, order_id=order_id, state=order.state)
+        raise errors.OrderStateError(message, order_id=order_id, state=order.state)
     if order_id == receipt.task_id:
         return order_id
     try:

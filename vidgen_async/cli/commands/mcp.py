@@ -36,6 +36,6 @@ async def run_mcp(run: Run, directory: Path) -> None:
     if not run.settings.has_budget:
         raise click.UsageError("an agent needs a budget: --max-points N --price NAME.")
     client = await run.connect(Access.NEW)
-    if not run.journal.durable:
+    if not run.is_durable:
         raise ConfigurationError("the orders of an agent need a journal on the disk or in a database")
     await serve(client, directory, connection=run.settings.connection)

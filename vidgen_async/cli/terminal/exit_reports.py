@@ -8,7 +8,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from vidgen_async import errors
-from vidgen_async.cli.run_state import BEFORE_ORDER, NoTaskError, RunState, Stage
+from vidgen_async.cli.run_state import BEFORE_ORDER, RunState, Stage
 from vidgen_async.types import CHECK_REFUND, kind_of
 
 #: A proposed command names at most this many tasks.
@@ -97,7 +97,7 @@ def _explain_error(error: BaseException, run: RunState) -> Report:
     if run.is_uncertain:
         names_order = isinstance(error, errors.UncertainCreateError | errors.OrderStateError)
         return _decisions(text if names_order else f"{text} {_uncertain(run)}", run)
-    if isinstance(error, NoTaskError) and error.state is not None and error.state.is_sendable:
+    if isinstance(error, errors.OrderStateError) and error.state is not None and error.state.is_sendable:
         return Report(text, {_resume_order(run): ""}, "To send the order:")
     if isinstance(error, errors.BudgetExceededError) and error.asked is not None and run.is_durable:
         return Report(text, {_resume_order(run): ""}, "When there is room:")
