@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from vidgen_async import errors
-from vidgen_async.cli.run_state import RunState, Stage, WatchResult
+from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.settings import Settings
-from vidgen_async.cli.terminal.exit_reports import Report, error_report, interrupt_report
+from vidgen_async.cli.terminal.exit_reports import Report, error_report, interrupt_report, watch_report
 from vidgen_async.orders import WHAT_TO_DO
 from vidgen_async.types import Attempt, VideoTask
 
@@ -45,9 +45,10 @@ def failed(error: Exception, charge: str, stage: Stage, **more) -> Report:
     return error_report(error, state(charge, stage, **more))
 
 
-def watched(finished: int, total: int, ids: tuple[str, ...], *command: str, stage: Stage = WATCH, **more) -> Report:
-    result = WatchResult(finished, total, ids, *command)
-    return interrupt_report(RunState(stage=stage, watch_result=result, **more), "Interrupted")
+def watched(unfinished: int, total: int, ids: tuple[str, ...], command: str = "watch", **more) -> Report:
+    run = RunState(**{"stage": WATCH} | more)
+    run.explain = lambda _: watch_report(run, command, unfinished, total, ids)
+    return interrupt_report(run, "Interrupted")
 
 
 #: A report, what its text and its hint contain, and its commands.
@@ -105,17 +106,16 @@ REPORTS: list[tuple[Report, str, str, tuple[str, ...]]] = [
     ),
     # Many tasks.
     (
-        watched(0, 1, ("a",), more_options=("--journal",)),
+        watched(1, 1, ("a",), more_options=("--journal",)),
         "Interrupted while watching the tasks. 1 of 1 tasks may still be running; an interruption does not stop them.",
         "",
         ("vidgen watch a --journal",),
     ),
-    (watched(7, 9, ("a",)), "2 of 9 tasks may still be running", "", ("vidgen watch a",)),
-    (watched(0, 5000, MANY), "5,000 of 5,000 tasks", "The same command resumes the watch.", ()),
-    (watched(2, 2, ()), "Interrupted while watching the tasks. All tasks were finished.", "", ()),
-    (watched(0, 30, MANY, "wait", output="out/"), "", "", (f"vidgen wait {' '.join(MANY)} -o out/",)),
-    (watched(0, 30, MANY, "wait", stage=DOWNLOAD, output="out/"), "", "", (f"vidgen wait {' '.join(MANY)} -o out/",)),
-    (interrupt_report(RunState(stage=WATCH), "Interrupted"), "An interruption does not stop the tasks.", "", ()),
+    (watched(2, 9, ("a",)), "2 of 9 tasks may still be running", "", ("vidgen watch a",)),
+    (watched(5000, 5000, MANY), "5,000 of 5,000 tasks", "The same command resumes the watch.", ()),
+    (watched(0, 2, ()), "Interrupted while watching the tasks. All tasks were finished.", "", ()),
+    (watched(30, 30, MANY, "wait", output="out/"), "", "", (f"vidgen wait {' '.join(MANY)} -o out/",)),
+    (watched(30, 30, MANY, "wait", stage=DOWNLOAD, output="out/"), "", "", (f"vidgen wait {' '.join(MANY)} -o out/",)),
     # In a sandbox nothing is charged, and nothing can be resumed.
     (interrupted(UNCERTAIN, CREATE, settings=IN_SANDBOX), "nothing was charged", "", ()),
     (interrupted(TASK, WAIT, settings=IN_SANDBOX), "nothing was charged", "", ()),

@@ -20,9 +20,9 @@ from vidgen_async import Budget, Client, Pacing, VideoRequest, errors
 from vidgen_async.batch.outcomes import earlier_text
 from vidgen_async.cli.process import is_terminal
 from vidgen_async.cli.run import Run
-from vidgen_async.cli.run_state import RUN_AGAIN, Exit, Stage, TasksFailedError
+from vidgen_async.cli.run_state import Exit, Stage, TasksFailedError
 from vidgen_async.cli.settings import Access
-from vidgen_async.cli.terminal.exit_reports import budget_advice
+from vidgen_async.cli.terminal.exit_reports import batch_report, budget_advice
 from vidgen_async.cli.terminal.formatting import Facts, seconds
 from vidgen_async.cli.terminal.order_views import budget_text
 from vidgen_async.cli.watch import suspendable
@@ -105,7 +105,7 @@ class BatchProgress:
             (self.bad_requests, "rejected with 400: a corrected row needs a new order_id, --retry-failed repeats it."),
             (self.states["uncertain"], "uncertain: decide first."),
         )
-        again = [RUN_AGAIN] if stays < self.total else []
+        again = ["The same command again continues, and orders nothing twice."] if stays < self.total else []
         return " ".join([*again, *(f"{count:,} {text}" for count, text in facts if count)])
 
     def view(self, running: int, now: float) -> Group:
@@ -186,15 +186,14 @@ async def run_batch(run: Run, on_saved: Sequence[str], jobs: str, output: str, *
         needed = await _read_needed(run, check)
         run.stage, run.stop = Stage.BATCH, batch.stop
         progress = BatchProgress(check.rows, LoopClock().now(), task_seconds=check.task_seconds)
+        run.explain = lambda text: batch_report(text, run, progress.uncertain, progress.hint(needed))
         if check.new_by_model and not run.settings.has_budget and not run.settings.is_sandbox:
             run.screen.print_fact("budget", "none in this run: --max-points sets one")
         try:
             await _consume(run, batch, progress, on_saved)
         finally:
             run.screen.close()
-            run.uncertain_orders = progress.uncertain
             await _read_budget(client, progress)
-            run.batch_hint = progress.hint(needed)
             _show_end(run, progress)
     missing = progress.total - progress.states["saved"]
     if missing:

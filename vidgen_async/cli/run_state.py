@@ -3,9 +3,9 @@
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from vidgen_async import errors
 from vidgen_async.cli.process import OutputError
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 #: How long the service remembers a key for sure; a later resend needs --accept-duplicate-risk.
 KEY_LIFETIME = timedelta(hours=1)
-RUN_AGAIN = "The same command again continues, and orders nothing twice."
 
 
 class Stage(StrEnum):
@@ -40,16 +39,6 @@ class Stage(StrEnum):
 
 #: Nothing was ordered yet.
 BEFORE_ORDER = (Stage.CATALOG, Stage.UPLOAD)
-
-
-@frozen
-class WatchResult:
-    """How many watched tasks finished, which ids --journal does not include, and the command that watches them."""
-
-    finished: int
-    total: int
-    unfinished_ids: Sequence[str]
-    command: str = "watch"
 
 
 @define(eq=False, kw_only=True)
@@ -79,17 +68,14 @@ class RunState:
     """Which journal and account orders are looked up in."""
     attempts: Sequence[Attempt] = ()
     """The known attempts to send the order."""
-    watch_result: WatchResult | None = None
     shows_failed_polls: bool = False
     """The live view counts failed polls, so they are not reported one by one."""
     creating: "asyncio.Task[Receipt] | None" = None
     was_uncertain: bool = False
     stop: Callable[[], None] | None = None
     """Stops the batch: the first signal calls it, where it would otherwise cancel the command."""
-    uncertain_orders: Sequence[str] = ()
-    """Some of those of the batch."""
-    batch_hint: str = RUN_AGAIN
-    """What to do for the rows of the batch without a video."""
+    explain: Callable[[str], Any] | None = None
+    """Makes the report of a command about several tasks; its text is empty after an interruption."""
 
     def begin_create(self, creating: "asyncio.Task[Receipt]") -> None:
         """Record the dangerous state first: only certainty changes it."""

@@ -15,9 +15,10 @@ from rich.live import Live
 from vidgen_async import Outcome
 from vidgen_async.cli.process import is_terminal
 from vidgen_async.cli.run import Run
-from vidgen_async.cli.run_state import Stage, WatchResult, refuse_failed
+from vidgen_async.cli.run_state import Stage, refuse_failed
 from vidgen_async.cli.settings import Access
 from vidgen_async.cli.task_names import find_tasks
+from vidgen_async.cli.terminal.exit_reports import Report, watch_report
 from vidgen_async.cli.terminal.formatting import Document
 from vidgen_async.cli.terminal.order_views import task_document
 from vidgen_async.cli.terminal.status_display import Screen
@@ -68,6 +69,13 @@ async def watch(
         pause = 0.0 if stats.paused_until is None else max(stats.paused_until - clock.now(), 0.0)
         return live_view(progress, stats, interval, pause, (width, height), clock.wall())
 
+    def explain(_: str) -> Report:
+        rows = [row for row in progress.rows.values() if not row.is_finished]
+        # The resuming command repeats --journal.
+        ids = [row.task_id for row in rows if row.order_id is None or not run.is_durable]
+        return watch_report(run, "watch", len(rows), len(progress.rows), ids)
+
+    run.explain = explain
     live = run.screen.live(render) if is_live else None
     run.shows_failed_polls = live is not None
     try:
@@ -83,10 +91,6 @@ async def watch(
         while not updates.empty():
             if (update := updates.get_nowait()) is not None:
                 progress.record(update, clock.wall())
-        in_journal = run.is_durable  # --journal, which the resuming command repeats
-        rows = [row for row in progress.rows.values() if not row.is_finished]
-        unfinished = [row.task_id for row in rows if row.order_id is None or not in_journal]
-        run.watch_result = WatchResult(progress.finished, len(progress.rows), unfinished)
         if live is not None:
             run.screen.show(summary(progress, time.monotonic() - run.started_at))
     refuse_failed(len(progress.failed), len(progress.rows), progress.exit_codes)

@@ -9,11 +9,11 @@ import click
 from attrs import evolve
 
 from vidgen_async.cli.options import OUTPUT_HELP, Run, connection_options, force_option, order_ids
-from vidgen_async.cli.run_state import Exit, Stage, WatchResult, exit_code, refuse_failed
+from vidgen_async.cli.run_state import Exit, Stage, exit_code, refuse_failed
 from vidgen_async.cli.settings import Access, problem_of_text, read_shard
 from vidgen_async.cli.targets import Target
 from vidgen_async.cli.task_names import find_task, find_tasks
-from vidgen_async.cli.terminal.exit_reports import download_unverified
+from vidgen_async.cli.terminal.exit_reports import download_unverified, watch_report
 from vidgen_async.cli.terminal.formatting import Facts
 from vidgen_async.cli.terminal.order_views import task_document
 from vidgen_async.errors import UnverifiedVideoError, VidgenError
@@ -103,7 +103,7 @@ async def _wait_for_all(run: Run, names: Sequence[str], output: str | None, *, m
     client, targets = run.client, {}
     task_ids = [*await find_tasks(run, names)]
     unfinished = list(task_ids)
-    run.watch_result = WatchResult(0, len(task_ids), unfinished, "wait")
+    run.explain = lambda _: watch_report(run, "wait", len(unfinished), len(task_ids), unfinished)
     if output is not None:
         folder = evolve(Target.named(output, may_replace=may_replace), is_folder=True)
         targets = {task_id: folder.of_task(client, task_id) for task_id in task_ids}
@@ -118,7 +118,6 @@ async def _wait_for_all(run: Run, names: Sequence[str], output: str | None, *, m
             run.stage = Stage.WATCH
             codes += [] if code is Exit.OK else [code]
             unfinished.remove(outcome.task_id)
-            run.watch_result = evolve(run.watch_result, finished=len(task_ids) - len(unfinished))
     refuse_failed(len(codes), len(task_ids), codes)
 
 

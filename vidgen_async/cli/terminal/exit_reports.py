@@ -58,8 +58,8 @@ def _decapitalized(sentence: str) -> str:
 
 def error_report(error: BaseException, run: RunState) -> Report:
     """What an error means for the user who ran the command."""
-    is_batch = run.stage is Stage.BATCH
-    report = _explain_batch(_sentence(_message(error)), run) if is_batch else _explain_error(error, run)
+    text, is_batch = _sentence(_message(error)), run.stage is Stage.BATCH
+    report = run.explain(text) if is_batch and run.explain is not None else _explain_error(text, error, run)
     host_settings = run.host_settings if _is_of_host(error, run.host) else ""
     facts = _facts(run, error) | {"retry_after": getattr(error, "retry_after", None)}
     facts = {name: value for name, value in facts.items() if value}
@@ -76,7 +76,7 @@ def error_report(error: BaseException, run: RunState) -> Report:
 
 def interrupt_report(run: RunState, how: str) -> Report:
     """What is still running and is charged, and how to resume; ``how`` it was: Interrupted, Hangup, …"""
-    report = _explain_interrupt(run)
+    report: Report = _explain_interrupt(run) if run.explain is None else run.explain("")
     return evolve(report, text=f"{how} while {run.stage}. {report.text}", kind=how.lower(), facts=_facts(run))
 
 
@@ -85,8 +85,7 @@ def _facts(run: RunState, error: BaseException | None = None) -> dict[str, Any]:
     return {name: value for name, value in known.items() if value}
 
 
-def _explain_error(error: BaseException, run: RunState) -> Report:
-    text = _sentence(_message(error))
+def _explain_error(text: str, error: BaseException, run: RunState) -> Report:
     if run.settings.is_sandbox:
         return Report(f"{text} {SANDBOX_ENDED}" if run.task_id is not None or run.is_uncertain else text)
     if isinstance(error, errors.UnverifiedVideoError) and run.output is not None:
@@ -113,25 +112,20 @@ def _explain_error(error: BaseException, run: RunState) -> Report:
     return Report(text)
 
 
-def _explain_batch(text: str, run: RunState) -> Report:
-    """How to continue a batch, and the commands that show its uncertain orders."""
+def batch_report(text: str, run: RunState, orders: Sequence[str], hint: str) -> Report:
+    """How to continue a batch, and the commands that show these uncertain orders."""
     if run.settings.is_sandbox:
         return Report(f"{text} {SANDBOX_ENDED}".strip())
-    orders = run.uncertain_orders
     show = {command_line("orders", "show", arguments=(order,), options=run.settings.connection): "" for order in orders}
     lead = (
         "For each uncertain order, look for the task in the service's own console, then decide with vidgen orders "
         "adopt, abandon or resend; to show what is known:"
     )
-    return Report(text, show, lead if show else "", hint=run.batch_hint if run.is_durable else "")
+    text = text or "Tasks that were ordered continue, and are charged."
+    return Report(text, show, lead if show else "", hint=hint if run.is_durable else "")
 
 
 def _explain_interrupt(run: RunState) -> Report:
-    if run.stage is Stage.BATCH:
-        text = "" if run.settings.is_sandbox else "Tasks that were ordered continue, and are charged."
-        return _explain_batch(text, run)
-    if run.stage is Stage.WATCH or run.watch_result is not None:
-        return _explain_watch(run)
     if run.task_id is None and not run.is_uncertain:
         text = "Nothing was ordered or charged."
         if run.stage is Stage.CREATE and run.is_durable and not run.settings.is_sandbox:
@@ -144,18 +138,14 @@ def _explain_interrupt(run: RunState) -> Report:
     return Report(_task_status(run), {_resume_run(run): ""}, "To resume:")
 
 
-def _explain_watch(run: RunState) -> Report:
-    watched = run.watch_result
-    if watched is None:
-        return Report("An interruption does not stop the tasks.")
-    unfinished = watched.total - watched.finished
+def watch_report(run: RunState, command: str, unfinished: int, total: int, ids: Sequence[str]) -> Report:
+    """How to resume the command that waits for tasks: with these ids, beside those of --journal."""
     if not unfinished:
         return Report("All tasks were finished.")
-    text = f"{unfinished:,} of {watched.total:,} tasks may still be running; an interruption does not stop them."
-    if watched.command == "watch" and len(watched.unfinished_ids) > MAX_PASTED_IDS:
+    text = f"{unfinished:,} of {total:,} tasks may still be running; an interruption does not stop them."
+    if command == "watch" and len(ids) > MAX_PASTED_IDS:
         return Report(text, hint="The same command resumes the watch.")
-    resume = command_line(watched.command, arguments=watched.unfinished_ids, options=run.options)
-    return Report(text, {resume: ""}, f"To resume the {watched.command}:")
+    return Report(text, {command_line(command, arguments=ids, options=run.options): ""}, f"To resume the {command}:")
 
 
 def _is_of_host(error: BaseException | None, host: str) -> bool:
