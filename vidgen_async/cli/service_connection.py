@@ -97,11 +97,9 @@ def sandbox_class() -> "type[Sandbox]":
     try:
         from vidgen_async.sandbox import Sandbox  # noqa: PLC0415 - only those who use it need it
     except ImportError as error:
-        missing = error.__cause__ or error
-        if not isinstance(missing, ModuleNotFoundError):
+        if error.__cause__ is None:
             raise
-        message = f'the sandbox needs {missing.name}, which is not installed: pip install "vidgen-async[sandbox]"'
-        raise ConfigurationError(message) from error
+        raise ConfigurationError(str(error)) from error
     return Sandbox
 
 

@@ -194,8 +194,7 @@ def order_facts(order: Order, *, with_request: bool) -> Facts:
 
 def _balance(evidence: Evidence | None) -> str:
     """The balance before and after an uncertain create, and what it proves."""
-    after = None if evidence is None else evidence.balance_after
-    if evidence is None or after is None:
+    if evidence is None or (after := evidence.balance_after) is None:
         return ""
     before = evidence.balance_before
     if before is None:
