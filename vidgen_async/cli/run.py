@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack, ExitStack, aclosing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -85,6 +85,47 @@ class Run(RunState):
         order = await self.get_order(order_id)
         self.note_order(order)
         return order
+
+    async def find_tasks(self, names: Sequence[str]) -> dict[str, str | None]:
+        """Return the ids of tasks with those of their orders; an error for an order without one, or a name of both."""
+        stage, self.stage = self.stage, Stage.JOURNAL
+        tasks: dict[str, str | None] = {}
+        for name in names:
+            order = None
+            with suppress(errors.InvalidRequestError):  # no order has such an id
+                order = await self.client.orders.find(name)
+            tasks[name if order is None else await self._task_of(order)] = None if order is None else name
+        self.stage = stage
+        return tasks
+
+    async def find_task(self, name: str) -> str:
+        """Return the id of the one task that this run is about, as :meth:`find_tasks` does."""
+        ((task_id, self.order_id),) = (await self.find_tasks([name])).items()
+        if self.order_id is not None:
+            self.screen.print_fact("task", task_id)
+        self.task_id = task_id
+        return task_id
+
+    async def _task_of(self, order: Order) -> str:
+        order_id, receipt = order.order_id, order.receipt
+        if receipt is None:
+            self.note_order(order)
+            self.order_id, self.is_durable = order_id, True
+            if order.state in (OrderState.UNCERTAIN, OrderState.ABANDONED):
+                message = f"it is unknown whether the service accepted order {order_id!r}, which is {order.state}"
+                raise errors.UncertainCreateError(message, order_id=order_id)
+            message = f"order {order_id!r} cannot be used in place of its task: it is {order.state}"
+            raise errors.OrderStateError(message, order_id=order_id, state=order.state)
+        if order_id == receipt.task_id:
+            return order_id
+        try:
+            await self.client.videos.get(order_id)
+        except (errors.NotFoundError, errors.BadRequestError, errors.InvalidRequestError):
+            return receipt.task_id
+        raise errors.InvalidRequestError(
+            f"{order_id!r} is an order in the journal, with the task {receipt.task_id!r}, and also a task of the "
+            f"service: use {receipt.task_id!r} for the task of the order; add --journal memory: for the other one"
+        )
 
     async def create(self, request_options: RequestOptions, *, validate: bool) -> Receipt:
         """Upload and create; a stored order uploads nothing. The order id is shown before the order is sent."""

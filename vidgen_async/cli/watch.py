@@ -17,7 +17,6 @@ from vidgen_async.cli.process import is_terminal
 from vidgen_async.cli.run import Run
 from vidgen_async.cli.run_state import Stage, refuse_failed
 from vidgen_async.cli.settings import Access
-from vidgen_async.cli.task_names import find_tasks
 from vidgen_async.cli.terminal.exit_reports import Report, watch_report
 from vidgen_async.cli.terminal.formatting import Document
 from vidgen_async.cli.terminal.order_views import task_document
@@ -39,7 +38,7 @@ async def watch_tasks(run: Run, names: Sequence[str], shard: Shard | None, *, is
     is_live = is_terminal(sys.stdout)
     access = Access.EXISTING if is_in_journal else Access.TASKS
     client = await run.connect(access, only_prints=True, on_update=updates.put_nowait)
-    tasks = await find_tasks(run, names)
+    tasks = await run.find_tasks(names)
     if is_in_journal:
         run.stage = Stage.JOURNAL
         tasks |= {task.task_id: task.order_id async for task in client.orders.running(shard=shard)}

@@ -12,7 +12,6 @@ from vidgen_async.cli.options import OUTPUT_HELP, Run, connection_options, force
 from vidgen_async.cli.run_state import Exit, Stage, exit_code, refuse_failed
 from vidgen_async.cli.settings import Access, problem_of_text, read_shard
 from vidgen_async.cli.targets import Target
-from vidgen_async.cli.task_names import find_task, find_tasks
 from vidgen_async.cli.terminal.exit_reports import download_unverified, watch_report
 from vidgen_async.cli.terminal.formatting import Facts
 from vidgen_async.cli.terminal.order_views import task_document
@@ -36,7 +35,7 @@ async def get(run: Run, task_id: str) -> None:
       vidgen get task_9bb34ae375b1 --json | jq -r .status
     """
     client = await run.connect(Access.TASKS, only_prints=True)
-    (found,) = await find_tasks(run, [task_id])
+    (found,) = await run.find_tasks([task_id])
     run.stage = Stage.QUERY
     task = await client.videos.get(found)
     run.screen.show(Facts(_facts(task)), task_document(task))
@@ -85,7 +84,7 @@ async def wait(run: Run, task_ids: tuple[str, ...], output: str | None, force: b
     if others:
         await _wait_for_all(run, task_ids, output, may_replace=force)
         return
-    task_id = await find_task(run, name)
+    task_id = await run.find_task(name)
     target = None if output is None else Target.named(output, may_replace=force).of_task(client, task_id)
     if target is not None:
         await target.check(client)
@@ -101,7 +100,7 @@ async def wait(run: Run, task_ids: tuple[str, ...], output: str | None, force: b
 async def _wait_for_all(run: Run, names: Sequence[str], output: str | None, *, may_replace: bool) -> None:
     """Show each task when it finishes, and save its video if there is a directory; TasksFailedError if some failed."""
     client, targets = run.client, {}
-    task_ids = [*await find_tasks(run, names)]
+    task_ids = [*await run.find_tasks(names)]
     unfinished = list(task_ids)
     run.explain = lambda _: watch_report(run, "wait", len(unfinished), len(task_ids), unfinished)
     if output is not None:
@@ -211,7 +210,7 @@ async def download(run: Run, task_id: str, output: str, force: bool, accept_unve
     run.output = output
     run.more_options += ("--force",) if force else ()
     client = await run.connect(Access.TASKS)
-    found = await find_task(run, task_id)
+    found = await run.find_task(task_id)
     target = Target.named(output, may_replace=force).of_task(client, found)
     await target.check(client)
     run.stage = Stage.QUERY
