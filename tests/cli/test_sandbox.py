@@ -51,7 +51,7 @@ async def test_each_request_is_one_line_with_its_status(logged, session, log_lin
         (await session.get(f"{logged.base_url}/videos/{made['id']}")).release()
 
     assert log_lines == [
-        f"create 1: 202, model gen-2.0, task {made['id']}",
+        f"create 1: model gen-2.0, status 202, task {made['id']}",
         f"GET /openapi/v1/videos/{made['id']}: 503, fault: status 503",
         f"GET /openapi/v1/videos/{made['id']}: 200",
     ]
@@ -95,9 +95,9 @@ def test_a_secret_in_a_path_or_its_query_is_not_logged(path, shown):
 def test_a_create_is_described_without_its_prompt():
     create = ReceivedCreate(3, "key-of-order", {}, 0.0)
     request = ReceivedRequest("api", "videos.create", "POST", "/openapi/v1/videos", 0.0, {}, create=create, status=400)
-    assert describe(request) == "create 3: 400, no readable body, no task"
+    assert describe(request) == "create 3: no readable body, status 400, no task"
     create.body, create.task_id, create.replayed = {"model": "m", "prompt": "secret"}, "t", True
-    assert describe(request) == "create 3: 400, model m, task t, created by an earlier request"
+    assert describe(request) == "create 3: model m, status 400, task t, created by an earlier request"
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_text_of_a_client_cannot_control_the_terminal(served):
         lambda box: request_json(f"{box.base_url}/videos", box.api_key, model=model, prompt="p"), "--account", "b=5"
     )
     assert code == 0
-    assert "create 1: 400, model a�[2Jb�2Jc�d�e�f INJECTED" in err
+    assert "create 1: model a�[2Jb�2Jc�d�e�f INJECTED, status 400" in err
     assert all(char.isprintable() or char == "\n" for char in out + err)
 
 

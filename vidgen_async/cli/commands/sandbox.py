@@ -191,18 +191,19 @@ def _is_loopback(host: str) -> bool:
 
 def describe(request: "ReceivedRequest") -> str:
     """One line about a finished request, without its prompt and without what may be a secret in its path."""
-    create = request.create
-    about: tuple[str, ...] = ()
+    create, status = request.create, f"{request.status}" if request.status else "no response"
     if create is None:
         place = "links: " if request.origin == "links" else ""
         path, has_query, _ = request.path.partition("?")
         shown = "/".join(segment if _SHOWN.fullmatch(segment) else "…" for segment in path.split("/"))
-        what = f"{place}{request.method} {shown}{has_query and '?…'}"
+        what, facts = f"{place}{request.method} {shown}{has_query and '?…'}", [status]
     else:
         model = create.body.get("model") if isinstance(create.body, dict) else None
-        known = f"model {model}" if isinstance(model, str) else "no readable body"
-        again = "created by an earlier request" if create.replayed else ""
-        what, about = f"create {create.n}", (known, f"task {create.task_id}" if create.task_id else "no task", again)
-    fault = request.fault and f"fault: {request.fault}"
-    failure = request.error and f"the sandbox itself failed: {clean(request.error)}"
-    return f"{what}: {', '.join(filter(None, (str(request.status or 'no response'), *about, fault, failure)))}"
+        facts = [f"model {model}" if isinstance(model, str) else "no readable body"]
+        facts += [f"status {status}" if request.status else status]
+        facts += [f"task {create.task_id}" if create.task_id else "no task"]
+        facts += ["created by an earlier request"] if create.replayed else []
+        what = f"create {create.n}"
+    facts += [f"fault: {request.fault}"] if request.fault else []
+    facts += [f"the sandbox itself failed: {clean(request.error)}"] if request.error else []
+    return f"{what}: {', '.join(facts)}"
