@@ -61,8 +61,7 @@ def error_report(error: BaseException, run: RunState) -> Report:
     text, is_batch = _sentence(_message(error)), run.stage is Stage.BATCH
     report = run.explain(text) if is_batch and run.explain is not None else _explain_error(text, error, run)
     host_settings = run.host_settings if _is_of_host(error, run.host) else ""
-    facts = _facts(run, error) | {"retry_after": getattr(error, "retry_after", None)}
-    facts = {name: value for name, value in facts.items() if value}
+    facts = _facts(run, error)
     if isinstance(error, errors.BudgetExceededError):
         facts |= {name: getattr(error, name) for name in ("spent", "reserved", "unknown", "asked", "limit")}
         facts["room_at"] = None if error.room_at is None else error.room_at.isoformat()
@@ -81,7 +80,8 @@ def interrupt_report(run: RunState, how: str) -> Report:
 
 
 def _facts(run: RunState, error: BaseException | None = None) -> dict[str, Any]:
-    known = {name: getattr(run, name) or getattr(error, name, None) for name in ("order_id", "task_id")}
+    names = ("order_id", "task_id", "retry_after")
+    known = {name: getattr(run, name, None) or getattr(error, name, None) for name in names}
     return {name: value for name, value in known.items() if value}
 
 

@@ -159,7 +159,8 @@ class RichScreen(Screen):
                 self._print_paragraph(f"{label}: ", line, _LABEL_STYLES[label], indent=0)
             else:
                 style = "bold" if line in report.commands else ""
-                self._print(Text(f"  {clean(line)}", style))  # not wrapped, so that it can be copied
+                # Not wrapped, so that it can be copied.
+                self._console.print(Text(f"  {clean(line)}", style), soft_wrap=True)
 
     def live(self, render: Render) -> Live | None:
         self.close()
@@ -187,11 +188,7 @@ class RichScreen(Screen):
         indent = len(label) if indent is None else indent
         paragraph = Text(wrap(f"{label}{clean(text)}", self._console.width, indent))
         paragraph.stylize(style, 0, len(label.rstrip()))
-        self._print(paragraph)
-
-    def _print(self, text: Text) -> None:
-        """Print lines without wrapping them."""
-        self._console.print(text, soft_wrap=True)
+        self._console.print(paragraph, soft_wrap=True)  # it is wrapped
 
     def _start(self, text: str, *columns: progress.ProgressColumn) -> None:
         self.close()
