@@ -16,6 +16,7 @@ from vidgen_async.cli.commands.scripts import completion, journal
 from vidgen_async.cli.options import OrderedGroup
 from vidgen_async.cli.process import OutputError
 from vidgen_async.cli.run_state import EXIT_CODES, Exit, RunState
+from vidgen_async.cli.terminal.exit_reports import Report, error_report
 
 
 def run_app() -> int:
@@ -30,8 +31,7 @@ def run_app() -> int:
 
 def _show_usage_error(error: click.ClickException | click.Abort | OutputError) -> int:
     """Show what ended a command before it ran, and return the exit code."""
-    from vidgen_async.cli.terminal.exit_reports import Report, error_report  # noqa: PLC0415 - help needs no reports
-    from vidgen_async.cli.terminal.status_display import make_screen  # noqa: PLC0415 - as above
+    from vidgen_async.cli.terminal.status_display import make_screen  # noqa: PLC0415 - help needs no screen
 
     match error:
         case OutputError():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, get_args
 import click
 from attrs import fields_dict
 
+from vidgen_async.cli.request_options import REQUEST_NAMES, RequestOptions
 from vidgen_async.cli.settings import (
     DEFAULT_ACCOUNT,
     ONE_DAY,
@@ -28,7 +29,6 @@ from vidgen_async.types import Ratio
 
 if TYPE_CHECKING:
     from vidgen_async.cli import run
-    from vidgen_async.cli.request_options import RequestOptions
 
 #: For the annotations of commands: help imports nothing of what runs them.
 Run: TypeAlias = "run.Run"
@@ -287,8 +287,6 @@ def request_arguments(function: F) -> F:
 
     @functools.wraps(function)
     def with_request_options(**values: Any) -> Any:
-        from vidgen_async.cli.request_options import REQUEST_NAMES  # noqa: PLC0415 - help needs no requests
-
         fields = {name: values.pop(name) for name in REQUEST_NAMES}
         is_resumed = values.get("resume") is not None
         return function(request_options=None if is_resumed else _request_options(**fields), **values)
@@ -298,9 +296,7 @@ def request_arguments(function: F) -> F:
 
 def _request_options(
     prompt: str | None, prompt_file: str | None, fields: tuple[tuple[str, object], ...], **more: Any
-) -> "RequestOptions":
-    from vidgen_async.cli.request_options import RequestOptions  # noqa: PLC0415 - as above
-
+) -> RequestOptions:
     if prompt is not None and prompt_file is not None:
         raise click.UsageError("PROMPT and --prompt-file cannot be combined.")
     source = "-" if prompt == "-" else prompt_file
