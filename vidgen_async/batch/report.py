@@ -26,8 +26,7 @@ class Report:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
         if self._path.suffix not in (".csv", ".jsonl", ".html"):
-            message = f"a report is a .csv, a .jsonl or a .html file, not {self._path.name!r}"
-            raise ConfigurationError(message)
+            raise ConfigurationError(f"a report is a .csv, a .jsonl or a .html file, not {self._path.name!r}")
         self._is_csv = self._path.suffix == ".csv"
         self.has_posters = self._path.suffix == ".html"
 

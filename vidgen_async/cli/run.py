@@ -300,11 +300,8 @@ class Run(RunState):
 
     def points(self, task: VideoTask) -> str:
         """The cost of the task as text."""
-        if task.points is None:
-            return "cost unknown"
-        if self.settings.is_sandbox:
-            return f"{task.points} sandbox points, nothing is charged"
-        return f"{task.points} points"
+        unit = "sandbox points, nothing is charged" if self.settings.is_sandbox else "points"
+        return "cost unknown" if task.points is None else f"{task.points} {unit}"
 
     def document(self, task: VideoTask) -> dict[str, Any]:
         """The task as JSON, with its order."""

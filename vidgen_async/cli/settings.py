@@ -78,10 +78,9 @@ class Settings:
             return None
         price = self.price_name
         if not price:
-            message = (
+            raise click.UsageError(
                 "--max-points needs --price or VIDGEN_PRICE: the name of a model's price (vidgen models shows them)."
             )
-            raise click.UsageError(message)
         try:
             budget = Budget.parse(f"{self.max_points}{'' if self.per is None else f'/{self.per}'}", price=price)
         except ValueError as error:

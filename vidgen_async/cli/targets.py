@@ -38,8 +38,7 @@ class Target:
             if is_new:
                 Path(output).mkdir(exist_ok=True)
         except OSError as error:
-            message = f"cannot create the directory {output}: {error.strerror or error}"
-            raise DownloadError(message) from error
+            raise DownloadError(f"cannot create the directory {output}: {error.strerror or error}") from error
         return cls(path=Path(output), may_replace=may_replace, is_folder=is_folder)
 
     def of_task(self, client: "Client", task_id: str) -> "Target":

@@ -55,20 +55,13 @@ async def serve(
     """
     tools = Tools(client, directory, connection, answer_within / _STEPS)
     app = _Server("vidgen", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
-    for tool, reads, is_local in (
-        (tools.check_video, True, False),
-        (tools.video_status, True, False),
-        (tools.list_models, True, False),
-        (tools.list_orders, True, True),
-        (tools.spend, True, True),
-        (tools.save_video, False, False),
-        (tools.order_video, False, False),
-    ):
+    local, writing = (tools.list_orders, tools.spend), (tools.save_video, tools.order_video)
+    for tool in (tools.check_video, tools.video_status, tools.list_models, *local, *writing):
         annotations = ToolAnnotations(
-            read_only_hint=reads,
+            read_only_hint=tool not in writing,
             destructive_hint=tool == tools.order_video,
             idempotent_hint=True,
-            open_world_hint=not is_local,
+            open_world_hint=tool not in local,
         )
         app.add_tool(tool, annotations=annotations)
     try:
