@@ -91,7 +91,7 @@ def test_an_end_that_cannot_be_recorded_is_a_warning(here, works, data_home):
     with closing(sqlite3.connect(data_home / "vidgen" / "orders.db")) as db:
         db.execute("CREATE TRIGGER refuse BEFORE INSERT ON results BEGIN SELECT RAISE(ABORT, 'no'); END")
     code, _, err = here("wait", "o-1")
-    assert (code, "has cost was not recorded: " in err) == (0, True)
+    assert (code, "results of tasks could not be written: " in err) == (0, True)
 
 
 def test_options_take_precedence_over_the_budget_of_the_environment(here, service, monkeypatch, fails):

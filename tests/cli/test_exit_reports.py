@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from vidgen_async import errors
-from vidgen_async.cli.run_state import RunState, Stage, WatchResult
-from vidgen_async.cli.terminal.exit_reports import Report, error_report, interrupt_report
+from vidgen_async.cli.run_state import RunState, Stage
+from vidgen_async.cli.settings import Settings
+from vidgen_async.cli.terminal.exit_reports import Report, error_report, interrupt_report, watch_report
 from vidgen_async.orders import WHAT_TO_DO
 from vidgen_async.types import Attempt, VideoTask
 
@@ -19,12 +20,13 @@ WAIT_AGAIN, RESUME = "vidgen wait task_1 -o hero.mp4", f"vidgen generate --resum
 CONSOLE = "a second run is a second order"
 MANY = tuple(f"task_{number}" for number in range(30))
 UNTIL = datetime(2999, 1, 1, 10, 38, 21, tzinfo=UTC)
-BUDGET = ("--max-points", "9", "--price", "points")
-RUNNING, EXPIRED = VideoTask(id="task_1", status="running"), VideoTask(id="task_1", status="expired")
+LEFT, IN_SANDBOX, AT_H = Settings(account="left"), Settings(is_sandbox=True), Settings(base_url="https://h/v1")
+BUDGET = Settings(max_points=9, price="points")
+RUNNING = VideoTask(id="task_1", status="running")
 DECISIONS = (
     f"vidgen orders show {ORDER} --account left",
     f"vidgen orders adopt {ORDER} TASK_ID --account left",
-    RESUME,
+    f"{RESUME} --account left",
     f"vidgen orders abandon {ORDER} --reason WHY --account left",
     f"vidgen orders resend {ORDER} --expect-attempt 1 --reason WHY --account left",
 )
@@ -43,9 +45,10 @@ def failed(error: Exception, charge: str, stage: Stage, **more) -> Report:
     return error_report(error, state(charge, stage, **more))
 
 
-def watched(finished: int, total: int, ids: tuple[str, ...], *command: str, stage: Stage = WATCH, **more) -> Report:
-    result = WatchResult(finished, total, ids, *command)
-    return interrupt_report(RunState(stage=stage, watch_result=result, **more), "Interrupted")
+def watched(unfinished: int, total: int, ids: tuple[str, ...], command: str = "watch", **more) -> Report:
+    run = RunState(**{"stage": WATCH} | more)
+    run.explain = lambda _: watch_report(run, command, unfinished, total, ids)
+    return interrupt_report(run, "Interrupted")
 
 
 #: A report, what its text and its hint contain, and its commands.
@@ -70,7 +73,13 @@ REPORTS: list[tuple[Report, str, str, tuple[str, ...]]] = [
         (WAIT_AGAIN,),
     ),
     (
-        interrupted(TASK, WAIT, output="my film; rm -rf.mp4", options=("--base-url", "https://h/v1", "--force")),
+        interrupted(
+            TASK,
+            WAIT,
+            output="my film; rm -rf.mp4",
+            settings=Settings(base_url="https://h/v1"),
+            more_options=("--force",),
+        ),
         "",
         "",
         ("vidgen wait task_1 -o 'my film; rm -rf.mp4' --base-url https://h/v1 --force",),
@@ -82,7 +91,7 @@ REPORTS: list[tuple[Report, str, str, tuple[str, ...]]] = [
         CONSOLE,
         ("vidgen wait TASK_ID -o hero.mp4",),
     ),
-    (interrupted(UNCERTAIN, CREATE, durable=True, connection=("--account", "left")), "It is unknown", "", DECISIONS),
+    (interrupted(UNCERTAIN, CREATE, durable=True, settings=LEFT), "It is unknown", "", DECISIONS),
     (
         failed(ZeroDivisionError(), UNCERTAIN, CREATE),
         "unexpected ZeroDivisionError: no message. It is unknown",
@@ -97,21 +106,20 @@ REPORTS: list[tuple[Report, str, str, tuple[str, ...]]] = [
     ),
     # Many tasks.
     (
-        watched(0, 1, ("a",), options=("--journal",)),
+        watched(1, 1, ("a",), more_options=("--journal",)),
         "Interrupted while watching the tasks. 1 of 1 tasks may still be running; an interruption does not stop them.",
         "",
         ("vidgen watch a --journal",),
     ),
-    (watched(7, 9, ("a",)), "2 of 9 tasks may still be running", "", ("vidgen watch a",)),
-    (watched(0, 5000, MANY), "5,000 of 5,000 tasks", "The same command resumes the watch.", ()),
-    (watched(2, 2, ()), "Interrupted while watching the tasks. All tasks were finished.", "", ()),
-    (watched(0, 30, MANY, "wait", output="out/"), "", "", (f"vidgen wait {' '.join(MANY)} -o out/",)),
-    (watched(0, 30, MANY, "wait", stage=DOWNLOAD, output="out/"), "", "", (f"vidgen wait {' '.join(MANY)} -o out/",)),
-    (interrupt_report(RunState(stage=WATCH), "Interrupted"), "An interruption does not stop the tasks.", "", ()),
+    (watched(2, 9, ("a",)), "2 of 9 tasks may still be running", "", ("vidgen watch a",)),
+    (watched(5000, 5000, MANY), "5,000 of 5,000 tasks", "The same command resumes the watch.", ()),
+    (watched(0, 2, ()), "Interrupted while watching the tasks. All tasks were finished.", "", ()),
+    (watched(30, 30, MANY, "wait", output="out/"), "", "", (f"vidgen wait {' '.join(MANY)} -o out/",)),
+    (watched(30, 30, MANY, "wait", stage=DOWNLOAD, output="out/"), "", "", (f"vidgen wait {' '.join(MANY)} -o out/",)),
     # In a sandbox nothing is charged, and nothing can be resumed.
-    (interrupted(UNCERTAIN, CREATE, is_sandbox=True), "nothing was charged", "", ()),
-    (interrupted(TASK, WAIT, is_sandbox=True), "nothing was charged", "", ()),
-    (failed(errors.VidgenError("x"), TASK, WAIT, is_sandbox=True), "x. This was a sandbox", "", ()),
+    (interrupted(UNCERTAIN, CREATE, settings=IN_SANDBOX), "nothing was charged", "", ()),
+    (interrupted(TASK, WAIT, settings=IN_SANDBOX), "nothing was charged", "", ()),
+    (failed(errors.VidgenError("x"), TASK, WAIT, settings=IN_SANDBOX), "x. This was a sandbox", "", ()),
     # Errors before and of an order.
     (failed(errors.ConnectError("no connection"), NOTHING, UPLOAD), "no connection. Nothing was ordered.", "", ()),
     (failed(errors.NotSentError("refused"), NOTHING, CREATE), "refused.", "Running this command again is safe", ()),
@@ -150,7 +158,13 @@ REPORTS: list[tuple[Report, str, str, tuple[str, ...]]] = [
     ),
     # A budget.
     (
-        failed(errors.BudgetExceededError("x", asked=20), NOTHING, CREATE, durable=True, budget=BUDGET),
+        failed(
+            errors.BudgetExceededError("x", asked=20),
+            NOTHING,
+            CREATE,
+            durable=True,
+            settings=BUDGET,
+        ),
         "x.",
         "A higher limit is set with --max-points",
         (f"vidgen generate --resume {ORDER} -o hero.mp4 --max-points 9 --price points",),
@@ -158,20 +172,7 @@ REPORTS: list[tuple[Report, str, str, tuple[str, ...]]] = [
     (failed(errors.BudgetExceededError("x", asked=20, unknown=1), NOTHING, CREATE), "x.", "With --per, only", ()),
     (failed(errors.BudgetExceededError("x"), NOTHING, CREATE, durable=True), "x.", "the names of prices", ()),
     # Errors of a task.
-    (
-        failed(errors.WaitTimeoutError("x", task_id="task_1"), TASK, WAIT, last_poll_error="ConnectError"),
-        "the state of task task_1 is unknown; the last poll failed: ConnectError.",
-        "",
-        (WAIT_AGAIN,),
-    ),
-    (failed(errors.WaitTimeoutError(task=RUNNING), TASK, WAIT), "is still running at the service", "", (WAIT_AGAIN,)),
-    (failed(errors.WaitTimeoutError(task=EXPIRED), TASK, WAIT), "expired) may still be running", "", (WAIT_AGAIN,)),
-    (
-        failed(errors.WaitTimeoutError(task=RUNNING), TASK, WAIT, last_poll_error="a 502"),
-        "(last state running; the last poll failed: a 502) may still be running",
-        "",
-        (WAIT_AGAIN,),
-    ),
+    (failed(errors.WaitTimeoutError("x", task=RUNNING), TASK, WAIT), "x.", "", (WAIT_AGAIN,)),
     (failed(errors.AuthenticationError("x"), TASK, WAIT), "", "", (WAIT_AGAIN,)),
     (failed(errors.TruncatedError("x"), TASK, DOWNLOAD), "", "", (WAIT_AGAIN,)),
     (failed(errors.TaskFailedError("too dark"), TASK, WAIT), "the task failed: too dark.", "", ()),
@@ -186,7 +187,7 @@ REPORTS: list[tuple[Report, str, str, tuple[str, ...]]] = [
 def test_a_report_has_what_happened_what_to_do_and_the_next_commands(report, text, hint, commands):
     assert text in report.text
     assert hint in report.hint
-    assert report.commands == commands
+    assert tuple(report.commands) == commands
 
 
 def test_an_uncertain_order_is_explained_without_names_of_the_api():
@@ -199,41 +200,44 @@ def test_an_uncertain_order_is_explained_without_names_of_the_api():
 def test_commands_can_be_pasted_alone_and_each_note_is_a_sentence_above_its_command():
     for durable in (True, False):
         report = interrupted(UNCERTAIN, CREATE, durable=durable)
-        assert len(report.notes) == len(report.commands) > 0
+        assert all(report.commands.values())
         below = [line for label, line in report.lines() if not label]
-        assert below[:2] == [f"{report.notes[0]}:", report.commands[0]]
-    assert interrupted(UNCERTAIN, CREATE, durable=True).notes[-2:] == (
+        assert below[1::2] == [*report.commands]
+        assert below[::2] == [f"{note}:" for note in report.commands.values()]
+    assert [*interrupted(UNCERTAIN, CREATE, durable=True).commands.values()][-2:] == [
         "If it does not, abandon the order (it may still be charged)",
         "If it does not, send it again instead (it may be charged twice)",
-    )
+    ]
     assert failed(
         errors.UncertainCreateError("x was abandoned"), UNCERTAIN, CREATE, durable=True, is_abandoned=True
     ).lines()[1] == ("hint", "look for the task in the service's own console.")
 
 
 def test_an_order_id_that_begins_with_a_dash_is_still_an_argument():
-    known = {"order_id": "-x", "connection": ("--account", "a"), "durable": True}
+    known = {"order_id": "-x", "settings": Settings(account="a"), "durable": True}
     commands = interrupted(UNCERTAIN, CREATE, output=None, **known).commands
     assert "vidgen orders show --account a -- -x" in commands
     assert "vidgen orders resume --account a -- -x" in commands
-    assert "vidgen generate --resume=-x -o a.mp4" in interrupted(UNCERTAIN, CREATE, output="a.mp4", **known).commands
+    commands = interrupted(UNCERTAIN, CREATE, output="a.mp4", **known).commands
+    assert "vidgen generate --resume=-x -o a.mp4 --account a" in commands
 
 
 def test_an_order_that_counts_as_being_sent_is_awaited_first_and_decided_after_its_deadline():
     attempt = Attempt(n=1, sent_at=UNTIL, deadline_at=UNTIL)
     report = interrupted(UNCERTAIN, CREATE, durable=True, attempts=(attempt,))
     assert "Until 10:38:21 UTC it is treated as still being sent." in report.text
-    assert report.commands[0] == RESUME
-    assert [note for note in report.notes if note.startswith("From 10:38:21 UTC on")] == list(report.notes[-2:])
+    assert next(iter(report.commands)) == RESUME
+    assert [note[:20] for note in report.commands.values()][-2:] == ["From 10:38:21 UTC on"] * 2
 
 
 def test_the_proposed_resend_has_the_number_of_the_last_attempt_and_the_risk_of_an_old_key():
-    error = errors.UncertainCreateError("lost", attempts=(object(), object()))
-    assert "--expect-attempt 2 --reason" in failed(error, UNCERTAIN, CREATE, durable=True).commands[-1]
+    error, twice = errors.UncertainCreateError("lost"), (Attempt(n=1, sent_at=UNTIL, deadline_at=UNTIL),) * 2
+    report = failed(error, UNCERTAIN, CREATE, durable=True, attempts=twice)
+    assert "--expect-attempt 2 --reason" in report.commands.popitem()[0]
     for minutes, risk in ((61, "--accept-duplicate-risk "), (59, "")):
         at = datetime.now(UTC) - timedelta(minutes=minutes)
         report = interrupted(UNCERTAIN, CREATE, durable=True, attempts=(Attempt(n=1, sent_at=at, deadline_at=at),))
-        assert f"--expect-attempt 1 {risk}--reason" in report.commands[-1]
+        assert f"--expect-attempt 1 {risk}--reason" in [*report.commands][-1]
 
 
 def test_only_a_refused_key_names_its_variable():
@@ -245,6 +249,6 @@ def test_only_a_refused_key_names_its_variable():
 
 def test_a_report_has_its_kind_order_and_task_for_programs():
     report = failed(errors.RejectedInsufficientCreditsError("no credits", status=402), NOTHING, CREATE)
-    assert (report.kind, report.order_id, report.task_id) == ("rejected_insufficient_credits", ORDER, None)
+    assert (report.kind, report.facts) == ("rejected_insufficient_credits", {"order_id": ORDER})
     assert error_report(ZeroDivisionError(), RunState()).kind == "unexpected"
     assert interrupted(TASK, WAIT, "Terminated").kind == "terminated"

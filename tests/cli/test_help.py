@@ -77,25 +77,13 @@ def test_the_help_of_an_unknown_command_is_wrong_usage(fails):
 @pytest.mark.parametrize(
     ("arguments", "proposal"),
     [
-        (("create", "x", "--dry-run"), "Did you mean '--check'"),
-        (("create", "x", "-n"), "Did you mean '--check'"),
-        (("generate", "x", "--dry-run"), "Did you mean 'vidgen create … --check'"),
-        (("create", "x", "--seconds", "5"), "Did you mean '--duration'"),
-        (("create", "x", "--aspect-ratio", "1:1"), "Did you mean '--ratio'"),
-        (("create", "x", "--aspect_ratio", "1:1"), "Did you mean '--ratio'"),
-        (("generate", "x", "--image-urls", "http://h/a.png"), "Did you mean '--image'"),
-        (("create", "x", "--idempotency-key", "not-shown"), "Did you mean '--order-id'"),
         (("create", "x", "--order", "o-1"), "--order-id"),
-        (("account", "--verbose"), "Did you mean '--debug'"),
-        (("account", "-v"), "Did you mean '--debug'"),
         (("account", "--dry-run"), "no such option"),
         (("--debug", "account"), "options follow the command: vidgen COMMAND --debug"),
         (("orders", "--state", "uncertain", "ls"), "options follow the command: vidgen orders COMMAND --state"),
     ],
 )
-def test_an_unknown_option_is_refused_with_its_name_here_a_similar_one_or_its_place(
-    service, arguments, proposal, fails
-):
+def test_an_unknown_option_is_refused_with_a_similar_one_or_its_place(service, arguments, proposal, fails):
     err = fails(2, *arguments)
     assert proposal in err
     assert service.creates == []
@@ -214,24 +202,22 @@ def test_completion_offers_the_stored_orders_newest_first(completed, here, data_
 #: An order id may come from a user of the application. These would run a command, be expanded, or be cut.
 HOSTILE_IDS = (
     "o-$(touch${IFS}made)", "o`touch made`", "o;touch made;", "o&touch made", "o>made", "o it's \"x\"", "o\\n", "o-*",
-    "o{a,b}", "o,comma,", "o~", "o!x", "o#x", "o:colon", "лодка 1",
+    "o{a,b}", "o,comma,", "o~", "o!x", "o#x", "лодка 1",
 )  # fmt: skip
+PLAIN_IDS = ("o:colon", "o-1.a_b/c", "лодка")
 
-#: Completes the words, and evaluates each word that would be inserted: bare, and inside quotation marks.
+#: Completes the words.
 PRESS_TAB = """
 source completion.bash
 COMP_WORDS=(vidgen orders show "") COMP_CWORD=3
 _vidgen_completion ./vidgen
-for word in "${COMPREPLY[@]}"; do
-    eval "printf '%s\\n' $word"
-    (eval "printf '%s\\n' \\"$word\\""; eval "printf '%s\\n' '$word'") > /dev/null 2>&1
-done
+printf '%s\\n' "${COMPREPLY[@]}"
 """
 
 
 @pytest.mark.slow
-def test_bash_inserts_order_ids_as_they_are_and_runs_nothing_in_them(here, service, data_home, tmp_path):
-    for order_id in (*HOSTILE_IDS, "--yes", "~root", "=ls"):
+def test_completion_offers_no_order_id_that_a_shell_would_change_or_run(here, service, data_home, tmp_path):
+    for order_id in (*HOSTILE_IDS, *PLAIN_IDS, "--yes", "~root", "=ls"):
         assert here("create", "x", "--model", "gen-2.0", "--no-validate", f"--order-id={order_id}")[0] == 0
     (tmp_path / "vidgen").write_text(f'#!/bin/sh\nexec {shlex.join(VIDGEN)} "$@"\n')
     (tmp_path / "vidgen").chmod(0o700)
@@ -243,12 +229,8 @@ def test_bash_inserts_order_ids_as_they_are_and_runs_nothing_in_them(here, servi
         env=env, cwd=tmp_path, check=True, capture_output=True, text=True,
     )  # fmt: skip
     assert ran.stderr == ""
-    assert sorted(ran.stdout.splitlines()) == sorted(HOSTILE_IDS)
+    assert sorted(ran.stdout.splitlines()) == sorted(PLAIN_IDS)
     assert not (tmp_path / "made").exists()
-
-
-def test_the_fish_script_does_not_cut_a_word_at_a_comma(here):
-    assert '(string split --max 1 "," $completion)' in here("completion", "fish")[1]
 
 
 def test_wrong_usage_with_json_is_an_object(fails):

@@ -17,7 +17,7 @@ from tests.signals import accept_signals, interrupt
 from vidgen_async.cli.command_runner import SIGNALS, _Interruption, _LogHandler, run_command
 from vidgen_async.cli.request_options import RequestOptions
 from vidgen_async.cli.run import Run
-from vidgen_async.cli.run_state import RunState, Stage
+from vidgen_async.cli.run_state import Stage
 from vidgen_async.cli.settings import Settings
 from vidgen_async.cli.targets import Target
 from vidgen_async.client import Client
@@ -81,10 +81,9 @@ class CommandSetup:
         self.screen = FakeScreen()
         self.service = Service(self.screen, *states)
         self.transport = FakeTransport(self.service)
-        self.state = RunState(order_id=ORDER, output="out.mp4")
         self.clock = VirtualClock()
         self.journal = MemoryJournal()
-        self.command = Run(Settings(timeout=60), self.screen, self.state)
+        self.command = Run(settings=Settings(timeout=60), screen=self.screen, order_id=ORDER, output="out.mp4")
 
     @asynccontextmanager
     async def open_run(self):
@@ -166,8 +165,8 @@ async def test_a_file_that_appears_during_the_wait_is_not_replaced(target):
     with pytest.raises(DownloadError, match="already exists"):
         await setup.generate(RequestOptions(prompt="p", model="m"), target)
     assert target.path.read_bytes() == b"made by another run"
-    assert setup.state.stage is Stage.DOWNLOAD
-    assert setup.state.task_id == "task_1"
+    assert setup.command.stage is Stage.DOWNLOAD
+    assert setup.command.task_id == "task_1"
 
 
 async def test_resume_validates_an_order_before_it_sends_it(setup, target):
@@ -184,7 +183,7 @@ async def test_an_order_that_another_run_was_sending_is_awaited_and_never_resent
         await setup.resume(target)
     assert setup.ops == []
     assert 130 <= setup.clock.now() - before < 140
-    assert setup.state.is_uncertain
+    assert setup.command.is_uncertain
     assert any("an earlier run was sending the order; waiting for its outcome until 2030-01-01" in line
                for line in setup.screen.lines)  # fmt: skip
 
@@ -194,8 +193,8 @@ async def test_a_resume_with_a_failing_journal_does_not_report_an_uncertain_orde
     setup.journal.get = _fail_from_second_call(setup.journal.get)
     with pytest.raises(JournalError):
         await setup.resume(target)
-    setup.state.settle_create()
-    assert setup.state.is_uncertain
+    setup.command.settle_create()
+    assert setup.command.is_uncertain
 
 
 def _fail_from_second_call(get):
@@ -224,19 +223,6 @@ def test_an_interruption_before_the_first_byte_reports_that_nothing_was_ordered(
     assert setup.ops == []
 
 
-def test_an_interruption_works_on_a_loop_without_signal_handlers(target, monkeypatch):
-    def not_here(*_):
-        raise NotImplementedError
-
-    monkeypatch.setitem(sys.modules, "uvloop", None)
-    monkeypatch.setattr(asyncio.SelectorEventLoop, "add_signal_handler", not_here)
-    monkeypatch.setattr(asyncio.SelectorEventLoop, "remove_signal_handler", not_here)
-    setup = CommandSetup("running")
-    setup.service.on_get = interrupt
-    assert setup.run(RequestOptions(prompt="p", model="m"), target) == 130
-    assert "task_1 was accepted and is charged" in setup.screen.report.text
-
-
 def test_signal_handlers_are_restored(setup, target):
     with accept_signals(*SIGNALS):
         before = [signal.getsignal(which) for which in SIGNALS]
@@ -261,7 +247,7 @@ def test_an_ignored_signal_stays_ignored(setup, which):
 def test_a_hangup_does_not_count_as_a_second_signal(monkeypatch, first):
     left, cancels = [], []
     monkeypatch.setattr(os, "_exit", left.append)
-    interruption = _Interruption(SimpleNamespace(cancel=partial(cancels.append, 1)), RunState(), FakeScreen())
+    interruption = _Interruption(SimpleNamespace(cancel=partial(cancels.append, 1)), Run(screen=FakeScreen()))
     for which in (first, signal.SIGHUP, signal.SIGHUP):
         interruption.handle(which)
     assert (left, cancels, interruption.received) == ([], [1], first)
@@ -283,7 +269,7 @@ def test_failed_polls_cause_one_warning_after_the_second_and_are_in_the_final_re
     assert setup.run(RequestOptions(prompt="p", model="m"), target) == 6
     warnings = [line for line in setup.screen.lines if "polls of task" in line]
     assert warnings == ["warning: polls of task task_1 fail (ConnectError); it will be polled again"]
-    assert "the state of task task_1 is unknown; the last poll failed: ConnectError" in setup.screen.report.text
+    assert "(no poll has succeeded yet, the last poll failed with ConnectError)" in setup.screen.report.text
     assert setup.ops.count("videos.get") > 2
 
 
@@ -318,7 +304,7 @@ def test_failed_polls_of_many_tasks_cause_one_warning(setup):
 
 def test_failed_polls_cause_no_warnings_beside_the_live_view(setup):
     async def work():
-        setup.state.shows_failed_polls = True
+        setup.command.shows_failed_polls = True
         report_failed_poll("task_1")
         report_failed_poll("task_1")
 

@@ -163,7 +163,7 @@ def test_a_missing_extra_is_named_in_one_sentence(tmp_path):
     assert len(without_sandbox) == 2
     for shown in without_sandbox:
         sentence, code, end = shown.split("\n")
-        assert 'pip install "vidgen-async[sandbox]"' in sentence
+        assert "pip install 'vidgen-async[sandbox]'" in sentence
         assert (code, end) == ("=> 2", "")
 
 

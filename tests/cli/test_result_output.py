@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
-from vidgen_async.cli.terminal.formatting import Facts, Table, age, facts_of, limit, span
+from vidgen_async.cli.terminal.formatting import Facts, Table, age, limit, span
 from vidgen_async.cli.terminal.result_output import plain_lines, show_on_terminal, show_plain
 
 TABLE = Table(
@@ -88,7 +88,7 @@ def test_facts_are_one_per_line_and_never_wrapped():
 
 
 def test_unknown_facts_are_omitted():
-    assert facts_of((("a", None), ("b", ""), ("c", 0))) == Facts((("c", "0"),))
+    assert Facts((("a", None), ("b", ""), ("c", 0))) == Facts((("c", "0"),))
 
 
 def test_ages_spans_and_limits_are_short():

@@ -93,11 +93,11 @@ def test_a_secret_in_a_path_or_its_query_is_not_logged(path, shown):
 
 
 def test_a_create_is_described_without_its_prompt():
-    create = ReceivedCreate(3, "key-of-order", {}, 0.0, status=400)
-    request = ReceivedRequest("api", "videos.create", "POST", "/openapi/v1/videos", 0.0, {}, create=create)
+    create = ReceivedCreate(3, "key-of-order", {}, 0.0)
+    request = ReceivedRequest("api", "videos.create", "POST", "/openapi/v1/videos", 0.0, {}, create=create, status=400)
     assert describe(request) == "create 3: no readable body, status 400, no task"
-    create.body, create.status, create.task_id, create.replayed = {"model": "m", "prompt": "secret"}, 202, "t", True
-    assert describe(request) == "create 3: model m, status 202, task t, created by an earlier request"
+    create.body, create.task_id, create.replayed = {"model": "m", "prompt": "secret"}, "t", True
+    assert describe(request) == "create 3: model m, status 400, task t, created by an earlier request"
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ def use(screen) -> None:
     screen.warn("careful")
     screen.show("saved hero.mp4")
     screen.show_error(
-        Report("it failed", ("vidgen wait task_1 -o 'a very long name that is longer than the screen.mp4'",)), 1
+        Report("it failed", {"vidgen wait task_1 -o 'a very long name that is longer than the screen.mp4'": ""}), 1
     )
     screen.close()
 

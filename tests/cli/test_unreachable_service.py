@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from vidgen_async.cli import service_connection
+from vidgen_async.cli import settings
 from vidgen_async.cli.settings import Settings
 from vidgen_async.sandbox import Fault
 
@@ -36,8 +36,8 @@ COMMANDS = {
 
 
 def test_at_a_terminal_it_is_final_after_a_few_seconds(terminal, unused_url, monkeypatch):
-    assert service_connection.TERMINAL_RETRY <= 10
-    monkeypatch.setattr(service_connection, "TERMINAL_RETRY", 0)
+    assert settings.TERMINAL_RETRY <= 10
+    monkeypatch.setattr(settings, "TERMINAL_RETRY", 0)
     for arguments, expected in COMMANDS.items():
         code, shown = terminal(*arguments)
         text = " ".join(text_of(shown))
@@ -49,8 +49,8 @@ def test_at_a_terminal_it_is_final_after_a_few_seconds(terminal, unused_url, mon
 def test_without_a_terminal_it_is_retried_as_the_library_does(monkeypatch):
     monkeypatch.setattr("sys.stderr", io.StringIO())
     assert not Settings().is_impatient
-    assert service_connection._retry_for(Settings()) == 60
-    assert service_connection._retry_for(Settings(retry_for=0)) == 0
+    assert Settings().read_retry == 60
+    assert Settings(retry_for=0).read_retry == 0
 
 
 def test_an_option_sets_for_how_long_it_is_retried(here, unused_url):

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from vidgen_async.cli.process import GuardedStream
 from vidgen_async.cli.run import Run
-from vidgen_async.cli.run_state import Exit, RunState, Stage, TasksFailedError
+from vidgen_async.cli.run_state import Exit, Stage, TasksFailedError
 from vidgen_async.cli.settings import Settings
 from vidgen_async.cli.terminal.exit_reports import interrupt_report
 from vidgen_async.cli.terminal.result_output import show_on_terminal
@@ -66,7 +66,6 @@ class WatchSetup:
         self.screen = screen or FakeScreen()
         self.service = Service()
         self.clock = VirtualClock(quiet_passes=5)
-        self.state = RunState()
         self.interval = interval
 
     @asynccontextmanager
@@ -80,9 +79,9 @@ class WatchSetup:
             poll_interval=self.interval,
             on_update=updates.put_nowait,
         ) as client:
-            run = Run(Settings(timeout=timeout), self.screen, self.state)
-            run.client = client
-            yield run
+            self.run = Run(settings=Settings(timeout=timeout), screen=self.screen)
+            self.run.client = client
+            yield self.run
 
     async def watch(self, count: int, *, is_live: bool = False, timeout: float = 3600) -> None:
         updates: Updates = asyncio.Queue()
@@ -230,8 +229,8 @@ async def test_an_interrupted_live_view_restores_the_terminal_and_the_report_say
         await watching
     assert "\x1b[?25h" in file.getvalue()
     assert "40 tasks: 40 running; watched for" in capsys.readouterr().out
-    assert setup.state.stage is Stage.WATCH
-    report = interrupt_report(setup.state, "Interrupted")
+    assert setup.run.stage is Stage.WATCH
+    report = interrupt_report(setup.run, "Interrupted")
     assert report.text == (
         "Interrupted while watching the tasks. 40 of 40 tasks may still be running; an interruption does not stop them."
     )

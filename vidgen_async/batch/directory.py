@@ -42,6 +42,5 @@ def prepare_target(directory: Path, output: str) -> Path:
     except OSError as error:
         problem = (error.strerror or str(error)).lower()
     if problem:
-        message = f"the video cannot be saved as {str(target)!r}: {problem}"
-        raise DownloadError(message)
+        raise DownloadError(f"the video cannot be saved as {str(target)!r}: {problem}")
     return target

@@ -1,6 +1,6 @@
 """What a run does for a row, by the state of its order and its file."""
 
-from typing import Literal
+from typing import Literal, cast
 
 from attrs import frozen
 
@@ -8,13 +8,6 @@ from vidgen_async.batch.outcomes import BatchState
 from vidgen_async.media.download import FileProblem
 from vidgen_async.orders import Orders
 from vidgen_async.types.orders import AttemptOutcome, OrderState, OrderSummary
-
-#: The states that are only listed.
-_LISTED: dict[OrderState, BatchState] = {
-    OrderState.UNCERTAIN: "uncertain",
-    OrderState.ABANDONED: "abandoned",
-    OrderState.WITHDRAWN: "withdrawn",
-}
 
 
 @frozen
@@ -29,14 +22,9 @@ class Step:
     """Of what is listed."""
 
 
-def has_failed(order: OrderSummary | None) -> bool:
-    """Whether the service accepted the order, and its task failed."""
-    return order is not None and order.state is OrderState.ACCEPTED and order.task_status == "failed"
-
-
-def is_completed(order: OrderSummary | None) -> bool:
-    """Whether its task is known to be completed."""
-    return order is not None and order.state is OrderState.ACCEPTED and order.task_status == "completed"
+def end_of(order: OrderSummary | None) -> str | None:
+    """How the task of an order ended that the service has accepted: ``completed`` or ``failed``, if it is known."""
+    return order.task_status if order is not None and order.state is OrderState.ACCEPTED else None
 
 
 def plan(
@@ -52,10 +40,10 @@ def plan(
         is_listed = is_bad_request and not retry_failed
         return Step("list", state="rejected") if is_listed else Step("create", "rejected before")
     if order.state is not OrderState.ACCEPTED:
-        return Step("list", state=_LISTED[order.state])
-    if has_failed(order):
+        return Step("list", state=cast("BatchState", str(order.state)))
+    if end_of(order) == "failed":
         return Step("create", "failed before") if retry_failed else Step("list", state="failed")
-    if not is_completed(order):
+    if end_of(order) != "completed":
         return Step("save", "running")
     return Step("list", state="saved") if file_problem is None else Step("save", f"file {file_problem}")
 
@@ -75,7 +63,7 @@ async def find_current(
     earlier: tuple[OrderSummary, ...] = ()
     while True:
         next_id = f"{order_id}~{len(earlier) + 2}"
-        following = (await orders.states([next_id])).get(next_id) if has_failed(order) else None
+        following = (await orders.states([next_id])).get(next_id) if end_of(order) == "failed" else None
         if order is None or following is None:
             return order, next_id, earlier
         earlier, order = (*earlier, order), following

@@ -26,11 +26,9 @@ class Report:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
         if self._path.suffix not in (".csv", ".jsonl", ".html"):
-            message = f"a report is a .csv, a .jsonl or a .html file, not {self._path.name!r}"
-            raise ConfigurationError(message)
+            raise ConfigurationError(f"a report is a .csv, a .jsonl or a .html file, not {self._path.name!r}")
         self._is_csv = self._path.suffix == ".csv"
         self.has_posters = self._path.suffix == ".html"
-        self._page: Page | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -38,10 +36,9 @@ class Report:
         except OSError as error:
             message = f"the report cannot be written as {str(self._path)!r}: {(error.strerror or str(error)).lower()}"
             raise ConfigurationError(message) from error
+        self._page = Page(self._path) if self.has_posters else None
         if self._is_csv:
             self._write_cells(_COLUMNS)
-        elif self.has_posters:
-            self._page = Page(self._path)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

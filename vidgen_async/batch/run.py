@@ -9,25 +9,13 @@ from typing import TYPE_CHECKING
 from attrs import define, evolve, field, frozen
 from attrs.validators import ge
 
+from vidgen_async import errors
 from vidgen_async.batch.directory import prepare_target
 from vidgen_async.batch.outcomes import BatchOutcome, BatchState, failure_of, points_basis, text_of
-from vidgen_async.batch.plan import find_current, has_failed, is_bad_request, is_completed, plan
+from vidgen_async.batch.plan import end_of, find_current, is_bad_request, plan
 from vidgen_async.batch.rows import Row
 from vidgen_async.client.saving import iterate, save_each
 from vidgen_async.clock import Clock, run_in_thread, within
-from vidgen_async.errors import (
-    AuthenticationError,
-    BudgetExceededError,
-    InsufficientCreditsError,
-    InvalidRequestError,
-    NotSentError,
-    ReceiptNotStoredError,
-    RejectedError,
-    RejectedRateLimitError,
-    TaskFailedError,
-    UncertainCreateError,
-    VidgenError,
-)
 from vidgen_async.media.download import check_file
 from vidgen_async.media.local_images import LocalImages
 from vidgen_async.media.upload import Uploads
@@ -54,12 +42,12 @@ _MOST_READY = 100
 #: Seconds after which it is checked again whether creates were sent.
 _RECHECK_INTERVAL = 0.5
 #: After one of these every other create would fail too.
-_STOPPING = (AuthenticationError, BudgetExceededError, InsufficientCreditsError)
+_STOPPING = (errors.AuthenticationError, errors.BudgetExceededError, errors.InsufficientCreditsError)
 #: What became of a row whose create raised one of these; of any other one, nothing was sent.
-_STATES: tuple[tuple[type[VidgenError], BatchState], ...] = (
-    (RejectedError, "rejected"),
-    (UncertainCreateError, "uncertain"),
-    (ReceiptNotStoredError, "not_saved"),
+_STATES: tuple[tuple[type[errors.VidgenError], BatchState], ...] = (
+    (errors.RejectedError, "rejected"),
+    (errors.UncertainCreateError, "uncertain"),
+    (errors.ReceiptNotStoredError, "not_saved"),
 )
 
 
@@ -167,11 +155,12 @@ class Run:
     async def _take_up(self, row: Row, order: OrderSummary | None, *, may_defer: bool) -> bool:
         """Begin what is to be done for the row. Return False if it is deferred."""
         order, following, earlier = await find_current(self._orders, row.order_id, order)
-        problem = await run_in_thread(check_file, self._options.directory / row.output) if is_completed(order) else None
+        is_completed = end_of(order) == "completed"
+        problem = await run_in_thread(check_file, self._options.directory / row.output) if is_completed else None
         is_bad = await is_bad_request(self._orders, order)
         step = plan(order, problem, is_bad_request=is_bad, retry_failed=self._options.retry_failed)
         ordered_as = row.order_id if order is None else order.order_id
-        if step.do == "create" and order is not None and has_failed(order):
+        if step.do == "create" and order is not None and end_of(order) == "failed":
             ordered_as, earlier = following, (*earlier, order)
         job = Job(row.line, row.order_id, row.output, ordered_as, step.why, excerpt(row.request.prompt), earlier)
         if step.do == "defer" and may_defer:
@@ -222,11 +211,11 @@ class Run:
             await self._watch(job, receipt)
         elif (error := call.error) is not None:
             self._count(error)
-            if isinstance(error, RejectedRateLimitError):
+            if isinstance(error, errors.RejectedRateLimitError):
                 self._refused.append((job, row))
                 return
             states = (state for kind, state in _STATES if isinstance(error, kind))
-            is_stopped = isinstance(error, NotSentError) and self._stop_reason
+            is_stopped = isinstance(error, errors.NotSentError) and self._stop_reason
             failure = self._stop_reason if is_stopped else ""
             await self._put(job, next(states, "not_sent"), error=error, failure=failure)
 
@@ -237,14 +226,14 @@ class Run:
             await images.read([path for path, _ in row.images])
             if images.problems or images.keys != tuple(digest for _, digest in row.images):
                 problem = "; ".join(images.problems) or "local_images: a file was changed since the check"
-                raise InvalidRequestError(f"the request was not sent: {problem}", problems=[problem])
+                raise errors.InvalidRequestError(f"the request was not sent: {problem}", problems=[problem])
         return await self._orders.create(
             row.request, order_id=job.ordered_as, images=images, on_order=self._raise_if_stopped
         )
 
     def _raise_if_stopped(self) -> None:
         if self._stop_reason:
-            raise NotSentError(self._stop_reason)
+            raise errors.NotSentError(self._stop_reason)
 
     def _count(self, error: BaseException) -> None:
         if self._stop_reason:
@@ -280,7 +269,7 @@ class Run:
         async with aclosing(saved):
             async for outcome in saved:
                 job = self._running[outcome.task_id]
-                state: BatchState = "failed" if isinstance(outcome.error, TaskFailedError) else "not_saved"
+                state: BatchState = "failed" if isinstance(outcome.error, errors.TaskFailedError) else "not_saved"
                 state = state if outcome.path is None else "saved"
                 await self._put(job, state, task=outcome.task, path=outcome.path, error=outcome.error)
                 del self._running[outcome.task_id]
@@ -295,7 +284,7 @@ class Run:
             # An earlier run may have saved it before it could record that the task had ended.
             if job.why != "running" or await run_in_thread(check_file, target) is not None:
                 await self._videos.download(outcome.task, target)
-        except VidgenError as error:
+        except errors.VidgenError as error:
             return evolve(outcome, error=error)
         return evolve(outcome, path=target)
 
@@ -342,7 +331,7 @@ class Run:
             earlier_points=sum(one.points or 0 for one in job.earlier),
             path=path,
             failure=failure or ("" if error is None else text_of(error)),
-            error=error if isinstance(error, VidgenError) else None,
+            error=error if isinstance(error, errors.VidgenError) else None,
             request_id=receipt.request_id if receipt is not None else getattr(error, "request_id", None),
             attempts=0 if order is None else order.attempts,
         )

@@ -16,19 +16,7 @@ from vidgen_async.cli.commands.scripts import completion, journal
 from vidgen_async.cli.options import OrderedGroup
 from vidgen_async.cli.process import OutputError
 from vidgen_async.cli.run_state import EXIT_CODES, Exit, RunState
-
-#: Options of other programs and fields of the service, and the options here that mean the same.
-_NAMES_HERE = {
-    "--dry-run": "--check",
-    "-n": "--check",
-    "--seconds": "--duration",
-    "--aspect-ratio": "--ratio",
-    "--image-url": "--image",
-    "--image-urls": "--image",
-    "--idempotency-key": "--order-id",
-    "--verbose": "--debug",
-    "-v": "--debug",
-}
+from vidgen_async.cli.terminal.exit_reports import Report, error_report
 
 
 def run_app() -> int:
@@ -43,8 +31,7 @@ def run_app() -> int:
 
 def _show_usage_error(error: click.ClickException | click.Abort | OutputError) -> int:
     """Show what ended a command before it ran, and return the exit code."""
-    from vidgen_async.cli.terminal.exit_reports import Report, error_report  # noqa: PLC0415 - help needs no reports
-    from vidgen_async.cli.terminal.status_display import make_screen  # noqa: PLC0415 - as above
+    from vidgen_async.cli.terminal.status_display import make_screen  # noqa: PLC0415 - help needs no screen
 
     match error:
         case OutputError():
@@ -62,19 +49,12 @@ def _explain(error: click.ClickException) -> tuple[str, str]:
     """What was wrong, and the hint."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     hint = "" if context is None else f"For its arguments and options: {context.command_path} --help"
-    text = error.format_message()
+    text = error.format_message().rstrip(".")
     if isinstance(error, click.NoSuchOption) and context is not None:
-        given, command = error.option_name, context.command
-        same = _NAMES_HERE.get(given.replace("_", "-"))
-        if same is None and "key" in given:
+        if error.option_name.replace("_", "-") in ("--key", "--api-key"):
             text = "The key cannot be passed as an option, which other users could see: set VIDGEN_API_KEY"
-        elif isinstance(command, click.Group):
-            hint = f"Options follow the command: {context.command_path} COMMAND {given}. {hint}"
-        elif same == "--check" and command.name == "generate":
-            text = f"No such option '{given}'. Did you mean 'vidgen create … --check'?"
-        elif any(same in parameter.opts for parameter in command.params):
-            text = f"No such option '{given}'. Did you mean '{same}'?"
-    text = text.rstrip(".")
+        elif isinstance(context.command, click.Group):
+            hint = f"Options follow the command: {context.command_path} COMMAND {error.option_name}. {hint}"
     return f"{text}{'' if text.endswith(('?', '?)')) else '.'}", hint
 
 

@@ -16,26 +16,18 @@ from attrs import define, field
 from rich.console import Group
 from rich.live import Live
 
-from vidgen_async import Budget, Client, Pacing, VideoRequest
+from vidgen_async import Budget, Client, Pacing, VideoRequest, errors
 from vidgen_async.batch.outcomes import earlier_text
 from vidgen_async.cli.process import is_terminal
 from vidgen_async.cli.run import Run
-from vidgen_async.cli.run_state import RUN_AGAIN, Exit, Stage, TasksFailedError
+from vidgen_async.cli.run_state import Exit, Stage, TasksFailedError
 from vidgen_async.cli.settings import Access
-from vidgen_async.cli.terminal.exit_reports import budget_advice
-from vidgen_async.cli.terminal.formatting import facts_of, seconds
+from vidgen_async.cli.terminal.exit_reports import batch_report, budget_advice
+from vidgen_async.cli.terminal.formatting import Facts, seconds
 from vidgen_async.cli.terminal.order_views import budget_text
 from vidgen_async.cli.watch import suspendable
 from vidgen_async.cli.watch_progress import one_line, progress_line
 from vidgen_async.clock import LoopClock
-from vidgen_async.errors import (
-    BudgetExceededError,
-    InvalidRequestError,
-    RejectedBadRequestError,
-    ServiceError,
-    TransportError,
-    VidgenError,
-)
 from vidgen_async.types import Batch, BatchCheck, BatchOutcome, BudgetState
 
 #: The exit code of each state of a row, the gravest first.
@@ -80,7 +72,7 @@ class BatchProgress:
     ordered_at: float = 0.0
     """When rows still waited to be ordered."""
     budget: BudgetState | None = None
-    over_budget: BudgetExceededError | None = None
+    over_budget: errors.BudgetExceededError | None = None
     bad_requests: int = 0
     """The number of rows that were rejected with 400."""
     command_failures: list[str] = field(factory=list)
@@ -90,9 +82,9 @@ class BatchProgress:
         self.states[outcome.state] += 1
         self.first.setdefault(outcome.state, outcome)
         self.worked += bool(outcome.reason)
-        if isinstance(outcome.error, BudgetExceededError):
+        if isinstance(outcome.error, errors.BudgetExceededError):
             self.over_budget = self.over_budget or outcome.error
-        is_bad = not outcome.reason or isinstance(outcome.error, RejectedBadRequestError)
+        is_bad = not outcome.reason or isinstance(outcome.error, errors.RejectedBadRequestError)
         self.bad_requests += outcome.state == "rejected" and is_bad
         if outcome.state == "uncertain" and len(self.uncertain) < MAX_UNCERTAIN:
             self.uncertain.append(outcome.ordered_as)
@@ -113,7 +105,7 @@ class BatchProgress:
             (self.bad_requests, "rejected with 400: a corrected row needs a new order_id, --retry-failed repeats it."),
             (self.states["uncertain"], "uncertain: decide first."),
         )
-        again = [RUN_AGAIN] if stays < self.total else []
+        again = ["The same command again continues, and orders nothing twice."] if stays < self.total else []
         return " ".join([*again, *(f"{count:,} {text}" for count, text in facts if count)])
 
     def view(self, running: int, now: float) -> Group:
@@ -157,7 +149,7 @@ async def check_batch(run: Run, price: str | None, jobs: str, output: str, **opt
     models = [
         (f"to order, {model}", f"{count:,}{_points_text(points, model)}") for model, count in check.new_by_model.items()
     ]
-    facts = facts_of((("rows", f"{check.rows:,}"), *rows, *models, ("price", cost), ("budget", limit)))
+    facts = Facts((("rows", f"{check.rows:,}"), *rows, *models, ("price", cost), ("budget", limit)))
     document = {"points_by_model": points, "points": sum(known) if points and is_complete else None}
     document["budget"] = None if budget is None else budget.to_dict()
     run.screen.show(facts, {**check.to_dict(), **document})
@@ -176,7 +168,7 @@ async def _read_prices(client: Client, check: BatchCheck, name: str) -> dict[str
     numbers = {field for model in catalog for field, value in model.extra.items() if type(value) in (int, float)}
     if name not in numbers:
         known = ", ".join(sorted(numbers)) or "none"
-        raise InvalidRequestError(f"--price: no model has a price {name!r}; the numbers of the models: {known}")
+        raise errors.InvalidRequestError(f"--price: no model has a price {name!r}; the numbers of the models: {known}")
     points: dict[str, int | None] = {}
     for model, count in check.new_by_model.items():
         entry = catalog.find(model)
@@ -192,17 +184,16 @@ async def run_batch(run: Run, on_saved: Sequence[str], jobs: str, output: str, *
         check = await _check(run, batch)
         _refuse_problems(run, check)
         needed = await _read_needed(run, check)
-        run.state.stage, run.state.stop = Stage.BATCH, batch.stop
+        run.stage, run.stop = Stage.BATCH, batch.stop
         progress = BatchProgress(check.rows, LoopClock().now(), task_seconds=check.task_seconds)
+        run.explain = lambda text: batch_report(text, run, progress.uncertain, progress.hint(needed))
         if check.new_by_model and not run.settings.has_budget and not run.settings.is_sandbox:
             run.screen.print_fact("budget", "none in this run: --max-points sets one")
         try:
             await _consume(run, batch, progress, on_saved)
         finally:
             run.screen.close()
-            run.state.uncertain_orders = progress.uncertain
             await _read_budget(client, progress)
-            run.state.batch_hint = progress.hint(needed)
             _show_end(run, progress)
     missing = progress.total - progress.states["saved"]
     if missing:
@@ -213,25 +204,25 @@ async def run_batch(run: Run, on_saved: Sequence[str], jobs: str, output: str, *
 
 
 async def _check(run: Run, batch: Batch) -> BatchCheck:
-    run.state.stage = Stage.CATALOG
+    run.stage = Stage.CATALOG
     run.screen.start_step("checking the rows")
     try:
         return await batch.check()
-    except InvalidRequestError:
-        run.state.stage = Stage.CHECK
+    except errors.InvalidRequestError:
+        run.stage = Stage.CHECK
         raise
 
 
 def _refuse_problems(run: Run, check: BatchCheck) -> None:
     if not check.problems:
         return
-    run.state.stage, count = Stage.CHECK, len(check.problems)
+    run.stage, count = Stage.CHECK, len(check.problems)
     shown = check.problems if run.settings.is_json else check.problems[:MAX_PROBLEMS]
     for problem in shown:
         run.screen.print_fact("problem", problem)
     more = f"; {MAX_PROBLEMS} are shown, --json shows all" if len(shown) < count else ""
     message = f"nothing was sent: {count:,} {'problem' if count == 1 else 'problems'} in {check.rows:,} rows{more}"
-    raise InvalidRequestError(message, problems=check.problems)
+    raise errors.InvalidRequestError(message, problems=check.problems)
 
 
 async def _consume(run: Run, batch: Batch, progress: BatchProgress, on_saved: Sequence[str]) -> None:
@@ -253,8 +244,8 @@ async def _consume(run: Run, batch: Batch, progress: BatchProgress, on_saved: Se
                     group.create_task(_call(on_saved, outcome.path, progress, slots))
             if refresher is not None:
                 refresher.cancel()
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None  # only the batch raises any
+    except BaseExceptionGroup as raised:
+        raise raised.exceptions[0] from None  # only the batch raises any
 
 
 async def _refresh(client: Client, live: Live, progress: BatchProgress) -> None:
@@ -267,7 +258,7 @@ async def _refresh(client: Client, live: Live, progress: BatchProgress) -> None:
 
 
 async def _read_budget(client: Client, progress: BatchProgress) -> None:
-    with suppress(VidgenError):  # the run itself reports that the journal cannot be read
+    with suppress(errors.VidgenError):  # the run itself reports that the journal cannot be read
         progress.budget = await client.orders.budget()
 
 
@@ -276,7 +267,7 @@ async def _read_needed(run: Run, check: BatchCheck) -> int | None:
     budget, price = await run.client.orders.budget(), run.settings.price_name
     if budget is None or not price or not check.new_by_model:
         return None
-    with suppress(ServiceError, TransportError):
+    with suppress(errors.ServiceError, errors.TransportError):
         points = (await _read_prices(run.client, check, price)).values()
         return None if None in points else budget.spent + budget.reserved + sum(filter(None, points))
     return None

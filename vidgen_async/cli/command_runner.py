@@ -6,19 +6,18 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import click
-from attrs import define
+from attrs import define, field
 
 from vidgen_async.cli.process import lost_output
 from vidgen_async.cli.run import Run
-from vidgen_async.cli.run_state import Exit, RunState, Stage, TasksFailedError, exit_code
+from vidgen_async.cli.run_state import Exit, Stage, TasksFailedError, exit_code
 from vidgen_async.cli.terminal.exit_reports import error_report, interrupt_report
 from vidgen_async.cli.terminal.formatting import traceback_of
-from vidgen_async.cli.terminal.status_display import Screen
 
 #: The signals that end a run cleanly, and the word for each in reports.
 SIGNALS = {signal.SIGINT: "Interrupted", signal.SIGTERM: "Terminated"}
@@ -32,62 +31,69 @@ Command: TypeAlias = Callable[[Run], Coroutine[Any, Any, int | None]]
 
 def run_command(command: Command, run: Run) -> int:
     """Run the command until it ends or a signal cancels it, show how it ended, and return the exit code."""
-    with _handle_logs(run):
-        make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
-        with suppress(ImportError):  # the extra speed
-            make_loop = import_module("uvloop").new_event_loop
-        with asyncio.Runner(loop_factory=make_loop) as runner:
-            return runner.run(_supervise(command, run))
+    make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+    with suppress(ImportError):  # the extra speed
+        make_loop = import_module("uvloop").new_event_loop
+    with _handle_logs(run), asyncio.Runner(loop_factory=make_loop) as runner:
+        return runner.run(_supervise(command, run))
 
 
 async def _supervise(command: Command, run: Run) -> int:
-    run_state, screen = run.state, run.screen
-
     async def work() -> int | None:
         async with run.exits:
             return await command(run)
 
     worker = asyncio.get_running_loop().create_task(work(), name="command")
-    with _handle_signals(worker, run_state, screen) as interruption:
+    with _Interruption(worker, run) as interruption:
         await asyncio.wait({worker})
-        if run_state.creating is not None:  # closing the client settled it; without an outcome it stays uncertain
-            await asyncio.wait({run_state.creating}, timeout=1.0)
-            run_state.creating.cancel()
-            run_state.settle_create()
-    screen.close()
-    if worker.cancelled() and run_state.stage is Stage.SERVE:
-        screen.print_fact("sandbox", "stopped")
-        return Exit.OK
-    has_stopped = worker.cancelled() or (
-        run_state.stop is not None and isinstance(worker.exception(), TasksFailedError | None)
-    )
-    if has_stopped and interruption.received is not None:
-        code = 128 + interruption.received
-        screen.show_error(interrupt_report(run_state, SIGNALS[interruption.received]), code)
-        return code
+        if run.creating is not None:  # closing the client settled it; without an outcome it stays uncertain
+            await asyncio.wait({run.creating}, timeout=1.0)
+            run.creating.cancel()
+            run.settle_create()
+    run.screen.close()
     error = asyncio.CancelledError() if worker.cancelled() else worker.exception()
+    if worker.cancelled() and run.stage is Stage.SERVE:
+        run.screen.print_fact("sandbox", "stopped")
+        return Exit.OK
+    has_stopped = run.stop is not None and isinstance(error, TasksFailedError | None)
+    if interruption.received is not None and (worker.cancelled() or has_stopped):
+        return interruption.report()
     if error is None:
         if lost := lost_output():
-            screen.warn(f"done, but some output could not be written to stdout: {lost}")
+            run.screen.warn(f"done, but some output could not be written to stdout: {lost}")
         return worker.result() or Exit.OK
     if isinstance(error, click.ClickException):
         raise error
     if run.settings.is_debug:
         sys.stderr.write(traceback_of(error))
-    ended_with = exit_code(error, run_state.stage)
-    screen.show_error(error_report(error, run_state), ended_with)
-    return ended_with
+    code = exit_code(error, run.stage)
+    run.screen.show_error(error_report(error, run), code)
+    return code
 
 
 @define(eq=False)
 class _Interruption:
-    """The first signal cancels the worker, or stops its batch; the second exits the process. Hangups do not count."""
+    """A block in which the first signal cancels the worker, or stops its batch; the second exits the process. Hangups
+    do not count."""
 
     _worker: "asyncio.Task[int | None]"
-    _run_state: RunState
-    _screen: Screen
+    _run: Run
     received: signal.Signals | None = None
     _has_signal: bool = False
+    _before: dict[signal.Signals, Any] = field(factory=dict)
+
+    def __enter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        for which in SIGNALS:
+            # Ignored signals stay ignored: shells do that to keep Ctrl-C from background jobs.
+            if (handler := signal.getsignal(which)) not in (signal.SIG_IGN, None):
+                self._before[which] = handler
+                signal.signal(which, lambda number, _: loop.call_soon_threadsafe(self.handle, signal.Signals(number)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for which, handler in self._before.items():
+            signal.signal(which, handler)
 
     def handle(self, which: signal.Signals) -> None:
         is_hangup = SIGNALS[which] == "Hangup"
@@ -97,43 +103,29 @@ class _Interruption:
         if self.received is not None:
             return
         self.received = which
-        (self._run_state.stop or self._worker.cancel)()
-        stage, what = self._run_state.stage, "waiting a few seconds for the response"
+        (self._run.stop or self._worker.cancel)()
+        stage, what = self._run.stage, "waiting a few seconds for the response"
         if stage is Stage.BATCH:
             what = "nothing more is ordered; waiting for the orders that are being sent"
-        if stage is Stage.BATCH or (stage is Stage.CREATE and self._run_state.task_id is None):
+        if stage is Stage.BATCH or (stage is Stage.CREATE and self._run.task_id is None):
             hint = "" if is_hangup else " (a second signal exits at once)"
-            self._screen.warn(f"{SIGNALS[which].lower()} while {stage}: {what}{hint}")
+            self._run.screen.warn(f"{SIGNALS[which].lower()} while {stage}: {what}{hint}")
+
+    def report(self) -> int:
+        """Show what was interrupted, and return the exit code."""
+        which = self.received or signal.SIGINT
+        self._run.screen.show_error(interrupt_report(self._run, SIGNALS[which]), 128 + which)
+        return 128 + which
 
     def _exit(self, which: signal.Signals) -> None:
         try:
-            self._screen.close()
-            self._run_state.settle_create()  # it may have completed just now
-            self._screen.show_error(interrupt_report(self._run_state, SIGNALS[which]), 128 + which)
+            self._run.screen.close()
+            self._run.settle_create()  # it may have completed just now
+            self.received = which
+            self.report()
             sys.stderr.flush()
         finally:
             os._exit(128 + which)
-
-
-@contextmanager
-def _handle_signals(worker: "asyncio.Task[int | None]", run_state: RunState, screen: Screen) -> Iterator[_Interruption]:
-    loop = asyncio.get_running_loop()
-    interruption = _Interruption(worker, run_state, screen)
-    handlers = {which: signal.getsignal(which) for which in SIGNALS}
-    # Ignored signals stay ignored: shells do that to keep Ctrl-C from background jobs.
-    before = {which: handler for which, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
-    for which in before:
-        try:
-            loop.add_signal_handler(which, interruption.handle, which)
-        except NotImplementedError:  # Windows
-            signal.signal(which, lambda *_, which=which: loop.call_soon_threadsafe(interruption.handle, which))
-    try:
-        yield interruption
-    finally:
-        for which, handler in before.items():
-            with suppress(NotImplementedError):
-                loop.remove_signal_handler(which)
-            signal.signal(which, handler)
 
 
 class _LogHandler(logging.Handler):
@@ -162,43 +154,35 @@ class _LogHandler(logging.Handler):
 
     def _is_shown(self, event: str, record: logging.LogRecord) -> bool:
         # While the command reads the catalog, it warns or fails with the error itself.
-        if event == "catalog.fetch_failed" and self._run.state.stage is Stage.CATALOG:
+        if event == "catalog.fetch_failed" and self._run.stage is Stage.CATALOG:
             return False
         if self._run.settings.is_debug:  # the DEBUG records of other libraries, such as asyncio, are left out
             return record.levelno >= logging.INFO or record.name.startswith("vidgen_async")
         return record.levelno >= logging.WARNING and event != "order.uncertain"  # which the command shows itself
 
     def _note_poll(self, event: str, record: logging.LogRecord) -> None:
-        state, task_id = self._run.state, str(getattr(record, "task_id", ""))
+        run, task_id = self._run, str(getattr(record, "task_id", ""))
         if event in ("task.changed", "task.ended"):
             self._failed.pop(task_id, None)
-            state.last_poll_error = None
             self._has_warned = self._has_warned and bool(self._failed)
         elif event == "poll.failed":
-            state.last_poll_error = str(getattr(record, "error", ""))
             count = self._failed[task_id] = self._failed.get(task_id, 0) + 1
-            if count == 2 and not self._has_warned and not state.shows_failed_polls:
+            if count == 2 and not self._has_warned and not run.shows_failed_polls:
                 self._has_warned = True
-                self._run.screen.warn(
-                    f"polls of task {task_id} fail ({state.last_poll_error}); it will be polled again"
+                run.screen.warn(
+                    f"polls of task {task_id} fail ({getattr(record, 'error', '')}); it will be polled again"
                 )
 
 
 @contextmanager
 def _handle_logs(run: Run) -> Iterator[None]:
     """Handle the records of the run, and those of polls at every level."""
-    root, handler = logging.getLogger(), _LogHandler(run)
-    levels = {
-        root: logging.DEBUG if run.settings.is_debug else logging.WARNING,
-        logging.getLogger("vidgen_async.watcher"): logging.DEBUG,
-    }
-    before = {logger: logger.level for logger in levels}
-    root.addHandler(handler)
-    for logger, level in levels.items():
-        logger.setLevel(level)
-    try:
+    root, watcher, handler = logging.getLogger(), logging.getLogger("vidgen_async.watcher"), _LogHandler(run)
+    level = logging.DEBUG if run.settings.is_debug else logging.WARNING
+    with ExitStack() as stack:
+        for logger in (root, watcher):
+            stack.callback(logger.setLevel, logger.level)
+            logger.setLevel(level if logger is root else logging.DEBUG)
+        root.addHandler(handler)
+        stack.callback(root.removeHandler, handler)
         yield
-    finally:
-        root.removeHandler(handler)
-        for logger, level in before.items():
-            logger.setLevel(level)

@@ -6,11 +6,12 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from inspect import iscoroutinefunction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, get_args
 
 import click
 from attrs import fields_dict
 
+from vidgen_async.cli.request_options import REQUEST_NAMES, RequestOptions
 from vidgen_async.cli.settings import (
     DEFAULT_ACCOUNT,
     ONE_DAY,
@@ -27,8 +28,10 @@ from vidgen_async.errors import ConfigurationError, VidgenError
 from vidgen_async.types import Ratio
 
 if TYPE_CHECKING:
-    from vidgen_async.cli.request_options import RequestOptions
+    from vidgen_async.cli import run
 
+#: For the annotations of commands: help imports nothing of what runs them.
+Run: TypeAlias = "run.Run"
 F = TypeVar("F", bound=Callable[..., Any])
 Option = Callable[[F], F]
 
@@ -172,7 +175,7 @@ def execute(command: Callable[..., Coroutine[Any, Any, Any]], settings: Settings
     from vidgen_async.cli.command_runner import run_command  # noqa: PLC0415 - as above
     from vidgen_async.cli.run import Run  # noqa: PLC0415 - as above
 
-    return run_command(functools.partial(command, **values), Run.of(settings))
+    return run_command(functools.partial(command, **values), Run(settings=settings))
 
 
 def connection_options(
@@ -198,7 +201,7 @@ def connection_options(
 
 
 def order_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The newest orders in the journal that begin so, without ids that a shell would expand or take for options."""
+    """The newest orders in the journal that begin so, with ids that a shell neither expands nor takes for options."""
     import asyncio  # noqa: PLC0415 - as below
 
     from vidgen_async.cli.service_connection import open_client  # noqa: PLC0415 - help needs no client
@@ -214,7 +217,7 @@ def order_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
         ids = asyncio.run(find())
     except VidgenError:
         return []
-    return [one for one in ids if one.isprintable() and not one.startswith(("-", "~", "="))][:MAX_OFFERED]
+    return [one for one in ids if re.fullmatch(r"[\w%+./:@][\w%+./:=@-]*", one)][:MAX_OFFERED]
 
 
 class OrderedGroup(click.Group):
@@ -284,8 +287,6 @@ def request_arguments(function: F) -> F:
 
     @functools.wraps(function)
     def with_request_options(**values: Any) -> Any:
-        from vidgen_async.cli.request_options import REQUEST_NAMES  # noqa: PLC0415 - help needs no requests
-
         fields = {name: values.pop(name) for name in REQUEST_NAMES}
         is_resumed = values.get("resume") is not None
         return function(request_options=None if is_resumed else _request_options(**fields), **values)
@@ -295,9 +296,7 @@ def request_arguments(function: F) -> F:
 
 def _request_options(
     prompt: str | None, prompt_file: str | None, fields: tuple[tuple[str, object], ...], **more: Any
-) -> "RequestOptions":
-    from vidgen_async.cli.request_options import RequestOptions  # noqa: PLC0415 - as above
-
+) -> RequestOptions:
     if prompt is not None and prompt_file is not None:
         raise click.UsageError("PROMPT and --prompt-file cannot be combined.")
     source = "-" if prompt == "-" else prompt_file

@@ -49,9 +49,6 @@ class GuardedStream(io.TextIOBase):
             raise OSError(errno.EBADF, "it is closed")
         return self._stream.fileno()
 
-    def writable(self) -> bool:
-        return True
-
     def write(self, text: str) -> int:
         with self.guard():
             try:

@@ -2,9 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack, ExitStack, aclosing, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -12,28 +11,18 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 from rich.filesize import decimal
 
-from vidgen_async import Client, Order, Outcome, Receipt, RequestCheck, VideoTask
+from vidgen_async import Client, Order, Outcome, Receipt, RequestCheck, VideoTask, errors
 from vidgen_async.cli.process import drop_lost_output
 from vidgen_async.cli.request_options import RequestOptions, choose_model, invalid
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.service_connection import OwnJournal, describe_settings, open_client
-from vidgen_async.cli.settings import Access, Settings
+from vidgen_async.cli.settings import Access
 from vidgen_async.cli.targets import Target, copy_to_stdout
 from vidgen_async.cli.terminal.formatting import moment, seconds, show_value
 from vidgen_async.cli.terminal.order_views import model_of, task_document
 from vidgen_async.cli.terminal.status_display import Screen, make_screen
-from vidgen_async.errors import (
-    AuthenticationError,
-    ConnectError,
-    DownloadError,
-    JournalError,
-    OrderStateError,
-    ServiceError,
-    TransportError,
-    VidgenError,
-)
 from vidgen_async.journal import MemoryJournal, OrderState
-from vidgen_async.types import CatalogModel, OrderRef, TaskLike, TaskResult
+from vidgen_async.types import CatalogModel, TaskLike
 
 if TYPE_CHECKING:
     from vidgen_async.types import OnUpdate
@@ -42,32 +31,20 @@ if TYPE_CHECKING:
 MAX_ACCOUNTS = 3
 
 
-@define(eq=False)
-class Run:
+@define(eq=False, kw_only=True)
+class Run(RunState):
     """One run of a command, and the operations that commands share."""
 
-    settings: Settings
-    screen: Screen
-    state: RunState
+    screen: Screen = field()
     exits: AsyncExitStack = field(factory=AsyncExitStack)
     """Closes the client when the command has ended."""
     started_at: float = field(factory=time.monotonic)
     client: Client = field(init=False)
     journal: OwnJournal = field(init=False)
-    lookup: OwnJournal = field(factory=MemoryJournal)
-    """The journal in which the orders of tasks are looked up, by commands whose client has none."""
 
-    @classmethod
-    def of(cls, settings: Settings) -> "Run":
-        """A run with these settings that has not begun."""
-        screen = make_screen(is_debug=settings.is_debug, is_json=settings.is_json)
-        state = RunState(
-            connection=settings.connection,
-            budget=settings.budget_options,
-            options=settings.options,
-            is_sandbox=settings.is_sandbox,
-        )
-        return cls(settings, screen, state)
+    @screen.default
+    def _make_screen(self) -> Screen:
+        return make_screen(is_debug=self.settings.is_debug, is_json=self.settings.is_json)
 
     async def connect(
         self,
@@ -83,51 +60,92 @@ class Run:
         settings = self.settings
         opening = open_client(settings, access, self.screen.warn, needs_key=needs_key, on_update=on_update)
         self.client, self.journal, place = await self.exits.enter_async_context(opening)
-        self.state.is_durable = self.journal.durable
+        self.is_durable = self.journal.durable and access is not Access.TASKS
         if settings.is_sandbox:
             notice = "running a sandbox on this machine: no key is used and nothing is charged"
             self.screen.print_fact("sandbox", notice)
             return self.client
         url = self.client.base_url
-        self.state.host, self.state.host_settings = str(url.host), describe_settings(settings, url)
+        self.host, self.host_settings = str(url.host), describe_settings(settings, url)
         if place:
-            self.state.journal_place = f"in the journal {place} for account {settings.account!r} at {url.origin()}"
+            self.journal_place = f"in the journal {place} for account {settings.account!r} at {url.origin()}"
         return self.client
 
     async def get_order(self, order_id: str) -> Order:
         """Return the stored order that this run is about; OrderStateError names the journal that does not have it."""
-        self.state.stage, self.state.order_id = Stage.JOURNAL, order_id
+        self.stage, self.order_id = Stage.JOURNAL, order_id
         order = await self.client.orders.find(order_id)
         if order is None:
-            message = f"there is no order {order_id!r} {self.state.journal_place}; the service may still have it"
-            raise OrderStateError(message, order_id=order_id)
+            message = f"there is no order {order_id!r} {self.journal_place}; the service may still have it"
+            raise errors.OrderStateError(message, order_id=order_id)
         return order
 
     async def load_order(self, order_id: str) -> Order:
         """Return the stored order that this run is about; from now on a report includes what is known of it."""
         order = await self.get_order(order_id)
-        self.state.load_order(order)
+        self.note_order(order)
         return order
+
+    async def find_tasks(self, names: Sequence[str]) -> dict[str, str | None]:
+        """Return the ids of tasks with those of their orders; an error for an order without one, or a name of both."""
+        stage, self.stage = self.stage, Stage.JOURNAL
+        tasks: dict[str, str | None] = {}
+        for name in names:
+            order = None
+            with suppress(errors.InvalidRequestError):  # no order has such an id
+                order = await self.client.orders.find(name)
+            tasks[name if order is None else await self._task_of(order)] = None if order is None else name
+        self.stage = stage
+        return tasks
+
+    async def find_task(self, name: str) -> str:
+        """Return the id of the one task that this run is about, as :meth:`find_tasks` does."""
+        ((task_id, self.order_id),) = (await self.find_tasks([name])).items()
+        if self.order_id is not None:
+            self.screen.print_fact("task", task_id)
+        self.task_id = task_id
+        return task_id
+
+    async def _task_of(self, order: Order) -> str:
+        order_id, receipt = order.order_id, order.receipt
+        if receipt is None:
+            self.note_order(order)
+            self.order_id, self.is_durable = order_id, True
+            if order.state in (OrderState.UNCERTAIN, OrderState.ABANDONED):
+                message = f"it is unknown whether the service accepted order {order_id!r}, which is {order.state}"
+                raise errors.UncertainCreateError(message, order_id=order_id)
+            message = f"order {order_id!r} cannot be used in place of its task: it is {order.state}"
+            raise errors.OrderStateError(message, order_id=order_id, state=order.state)
+        if order_id == receipt.task_id:
+            return order_id
+        try:
+            await self.client.videos.get(order_id)
+        except (errors.NotFoundError, errors.BadRequestError, errors.InvalidRequestError):
+            return receipt.task_id
+        raise errors.InvalidRequestError(
+            f"{order_id!r} is an order in the journal, with the task {receipt.task_id!r}, and also a task of the "
+            f"service: use {receipt.task_id!r} for the task of the order; add --journal memory: for the other one"
+        )
 
     async def create(self, request_options: RequestOptions, *, validate: bool) -> Receipt:
         """Upload and create; a stored order uploads nothing. The order id is shown before the order is sent."""
-        order_id = str(self.state.order_id)
+        order_id = str(self.order_id)
         known = await self.client.orders.find(order_id)
         model = await self.get_model(request_options, known)
         self.screen.print_fact("model", model)
         if validate and (known is None or known.state.is_sendable):
             self._accept(await self.check(request_options, model))
         self.screen.print_fact("order", order_id)
-        self.state.stage = Stage.CREATE
+        self.stage = Stage.CREATE
         if known is not None:
-            self.state.attempts, self.state.is_abandoned = known.attempts, known.state is OrderState.ABANDONED
+            self.attempts, self.is_abandoned = known.attempts, known.state is OrderState.ABANDONED
         elif request_options.files:
-            self.state.stage = Stage.UPLOAD
+            self.stage = Stage.UPLOAD
             self.screen.start_step(f"uploading {', '.join(request_options.files)}")
 
         def show_stage(stage: str, _: float | None) -> None:
             if stage == "order":
-                self.state.begin_create(creating)
+                self.begin_create(creating)
                 self.screen.start_step(_step_text(known, "sending the order"))
 
         create = self.client.videos.create(
@@ -146,23 +164,23 @@ class Run:
             return request_options.model
         if known is not None:
             return model_of(known)
-        self.state.stage = Stage.CATALOG
+        self.stage = Stage.CATALOG
         self.screen.start_step("reading the catalog")
         catalog = await self.client.models.list()
-        self.state.stage = Stage.CHECK
-        return choose_model(catalog, request_options, is_free=self.state.is_sandbox)
+        self.stage = Stage.CHECK
+        return choose_model(catalog, request_options, is_free=self.settings.is_sandbox)
 
     async def check(self, request_options: RequestOptions, model: str) -> RequestCheck:
         """Check the request and its files; nothing is uploaded."""
-        self.state.stage = Stage.CATALOG
+        self.stage = Stage.CATALOG
         return await self.client.videos.check(request_options.request(model), local_images=request_options.files)
 
     def _accept(self, result: RequestCheck) -> None:
         """Raise an error if the request would fail, and show its price."""
-        if isinstance(result.catalog_error, AuthenticationError):
+        if isinstance(result.catalog_error, errors.AuthenticationError):
             raise result.catalog_error
         if result.catalog_error is None:
-            self.state.stage = Stage.CHECK
+            self.stage = Stage.CHECK
         else:
             reason = result.catalog_error.summary
             self.screen.warn(f"could not fetch the catalog; the request is not validated against it: {reason}")
@@ -183,7 +201,7 @@ class Run:
         """Return the order's receipt; the order is sent if it is proven that the service created nothing for it."""
         order = await self.load_order(order_id)
         if validate and order.state.is_sendable:
-            with suppress(VidgenError):  # the resumed create fails with it
+            with suppress(errors.VidgenError):  # the resumed create fails with it
                 self._show_price((await self.client.models.list()).find(model_of(order)))
         self.screen.print_fact("order", order.order_id)
         resume = self.client.orders.resume(order.order_id, validate=validate)
@@ -193,7 +211,7 @@ class Run:
         """Return the receipt of a stored order that is sent if need be."""
         self.screen.start_step(step)
         creating = asyncio.get_running_loop().create_task(create, name="create")
-        self.state.begin_create(creating)
+        self.begin_create(creating)
         return await self._await_receipt(creating, known)
 
     async def _await_receipt(self, creating: "asyncio.Task[Receipt]", known: Order | None) -> Receipt:
@@ -201,15 +219,15 @@ class Run:
         try:
             receipt = await asyncio.shield(creating)
         except asyncio.CancelledError:
-            if self.state.stage is Stage.UPLOAD:  # there is no order yet
+            if self.stage is Stage.UPLOAD:  # there is no order yet
                 creating.cancel()
                 await asyncio.wait({creating})
                 raise
-            with suppress(VidgenError):  # the report says until when it counts as being sent
-                order = await self.client.orders.find(str(self.state.order_id))
-                self.state.attempts = () if order is None else order.attempts
+            with suppress(errors.VidgenError):  # the report says until when it counts as being sent
+                order = await self.client.orders.find(str(self.order_id))
+                self.attempts = () if order is None else order.attempts
             raise
-        self.state.settle_create()
+        self.settle_create()
         if known is not None and known.receipt is not None:
             self.screen.start_step(f"order {known.order_id} was already accepted; it is not sent again")
         self.screen.print_fact("task", receipt.task_id)
@@ -230,46 +248,36 @@ class Run:
             return
         try:
             await self.client.videos.get(task_id)
-        except (ServiceError, TransportError) as error:
-            if isinstance(error, ConnectError):  # any other failure is reported by the wait
+        except (errors.ServiceError, errors.TransportError) as error:
+            if isinstance(error, errors.ConnectError):  # any other failure is reported by the wait
                 raise
 
     async def wait(self, task: TaskLike) -> VideoTask:
         """Wait for the task, and show its states; TaskFailedError if it failed."""
-        self.state.stage = Stage.WAIT
+        self.stage = Stage.WAIT
         self.screen.start_step(f"waiting for the task, polling every {self.client.watcher.stats.interval_now:g} s")
         async with aclosing(self.client.videos.watch(task, timeout=self.settings.timeout)) as changes:
             async for seen in changes:
-                self.state.status = seen.status
+                self.status = seen.status
                 self.screen.show_state(seen.status or "no state")
-        await self.record_end(seen)
         return Outcome.of(seen).unwrap()
-
-    async def record_end(self, task: VideoTask | None) -> None:
-        """Record how the task ended, and what it has cost, if the journal has its order."""
-        result = None if task is None else TaskResult.of(task.id, task, datetime.now(UTC))
-        if result is None:
-            return
-        service = str(self.client.base_url.origin())
-        try:
-            if await self.lookup.owner(OrderRef(service=service, account="", order_id=""), result.task_id) is not None:
-                await self.lookup.record(service, [result])
-        except JournalError as error:
-            self.screen.warn(f"what the task {result.task_id} has cost was not recorded: {error.summary}")
 
     async def save(self, task: VideoTask, target: Target, *, accept_unverified: bool = False) -> None:
         """Download the video of a completed task; TaskFailedError for one that failed."""
         if task.status == "failed":
             Outcome.of(task).unwrap()
-        self.state.stage = Stage.DOWNLOAD
-        target.check_free()
+        self.stage = Stage.DOWNLOAD
         self.screen.start_step(f"downloading to {'stdout' if target.is_stdout else target.path}")
         with ExitStack() as stack:
             path = target.path
             if target.is_stdout:  # which gets only a complete video
                 path = Path(stack.enter_context(TemporaryDirectory(prefix="vidgen-")), "video.mp4")
             await self.client.videos.download(
-                task, path, on_progress=self.screen.show_received, accept_unverified=accept_unverified
+                task,
+                path,
+                on_progress=self.screen.show_received,
+                accept_unverified=accept_unverified,
+                overwrite=target.may_replace,
             )
             length = path.stat().st_size
             if target.is_stdout:
@@ -288,19 +296,16 @@ class Run:
         except OSError as error:
             why = "its reader closed it" if isinstance(error, BrokenPipeError) else error.strerror or error
             message = f"the video ({decimal(length)}) was not completely written to stdout: {why}"
-            raise DownloadError(message, task_id=str(self.state.task_id or "")) from error
+            raise errors.DownloadError(message, task_id=str(self.task_id or "")) from error
 
     def points(self, task: VideoTask) -> str:
         """The cost of the task as text."""
-        if task.points is None:
-            return "cost unknown"
-        if self.state.is_sandbox:
-            return f"{task.points} sandbox points, nothing is charged"
-        return f"{task.points} points"
+        unit = "sandbox points, nothing is charged" if self.settings.is_sandbox else "points"
+        return "cost unknown" if task.points is None else f"{task.points} {unit}"
 
     def document(self, task: VideoTask) -> dict[str, Any]:
         """The task as JSON, with its order."""
-        return {"order_id": self.state.order_id, **task_document(task)}
+        return {"order_id": self.order_id, **task_document(task)}
 
 
 def _step_text(order: Order | None, otherwise: str) -> str:

@@ -1,14 +1,15 @@
-"""The state of one run of a command: all that its exit code and the report of an error or an interruption need."""
+"""The state of one run of a command, and the exit codes."""
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from attrs import define, frozen
+from attrs import define, field
 
 from vidgen_async import errors
 from vidgen_async.cli.process import OutputError
+from vidgen_async.cli.settings import Settings
 from vidgen_async.types import Attempt, AttemptOutcome, Order, OrderState
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 #: How long the service remembers a key for sure; a later resend needs --accept-duplicate-risk.
 KEY_LIFETIME = timedelta(hours=1)
-RUN_AGAIN = "The same command again continues, and orders nothing twice."
 
 
 class Stage(StrEnum):
@@ -36,25 +36,16 @@ class Stage(StrEnum):
     JOURNAL = "reading the journal"
     SERVE = "serving"
 
-    @property
-    def is_before_create(self) -> bool:
-        return self in (Stage.CHECK, Stage.CATALOG, Stage.UPLOAD)
+
+#: Nothing was ordered yet.
+BEFORE_ORDER = (Stage.CATALOG, Stage.UPLOAD)
 
 
-@frozen
-class WatchResult:
-    """How many watched tasks finished, which ids --journal does not include, and the command that watches them."""
-
-    finished: int
-    total: int
-    unfinished_ids: Sequence[str]
-    command: str = "watch"
-
-
-@define(kw_only=True)
+@define(eq=False, kw_only=True)
 class RunState:
-    """One run of a command."""
+    """What has happened in one run of a command; reports of its end are made from it."""
 
+    settings: Settings = field(factory=Settings)
     stage: Stage = Stage.CHECK
     is_uncertain: bool = False
     """The order may have arrived, and be charged."""
@@ -62,17 +53,12 @@ class RunState:
     task_id: str | None = None
     status: str | None = None
     output: str | None = None
-    options: tuple[str, ...] = ()
-    """The options that a resuming command has to repeat; the runner adds those of the connection."""
-    connection: tuple[str, ...] = ()
-    """Those of them that every command takes."""
-    budget: tuple[str, ...] = ()
-    """The options of the budget, for commands that may send an order."""
+    more_options: tuple[str, ...] = ()
+    """The options that a resuming command has to repeat, beside those of the settings."""
     host: str = ""
     """The host of the service."""
     host_settings: str = ""
     """Where the base URL and the proxy, if any, were set."""
-    is_sandbox: bool = False
     is_durable: bool = False
     """The order is in a journal that outlives this run."""
     has_given_order_id: bool = True
@@ -82,18 +68,14 @@ class RunState:
     """Which journal and account orders are looked up in."""
     attempts: Sequence[Attempt] = ()
     """The known attempts to send the order."""
-    last_poll_error: str | None = None
-    watch_result: WatchResult | None = None
     shows_failed_polls: bool = False
     """The live view counts failed polls, so they are not reported one by one."""
     creating: "asyncio.Task[Receipt] | None" = None
     was_uncertain: bool = False
     stop: Callable[[], None] | None = None
     """Stops the batch: the first signal calls it, where it would otherwise cancel the command."""
-    uncertain_orders: Sequence[str] = ()
-    """Some of those of the batch."""
-    batch_hint: str = RUN_AGAIN
-    """What to do for the rows of the batch without a video."""
+    explain: Callable[[str], Any] | None = None
+    """Makes the report of a command about several tasks; its text is empty after an interruption."""
 
     def begin_create(self, creating: "asyncio.Task[Receipt]") -> None:
         """Record the dangerous state first: only certainty changes it."""
@@ -101,9 +83,10 @@ class RunState:
         self.is_uncertain = True
 
     @property
-    def is_ordered(self) -> bool:
-        """Whether a task exists, or may exist."""
-        return self.task_id is not None or self.is_uncertain
+    def options(self) -> tuple[str, ...]:
+        """The options that a command for the same tasks has to repeat, with that of the file."""
+        output = () if self.output is None else ("-o", self.output)
+        return (*output, *self.settings.options, *self.more_options)
 
     @property
     def sending_until(self) -> datetime | None:
@@ -120,7 +103,7 @@ class RunState:
         """Whether the create is still under way."""
         return self.stage is Stage.CREATE and self.creating is not None and not self.creating.done()
 
-    def load_order(self, order: Order) -> None:
+    def note_order(self, order: Order) -> None:
         """Take over what the journal holds about the order, before this run changes it."""
         self.attempts, self.is_abandoned = order.attempts, order.state is OrderState.ABANDONED
         if order.receipt is not None:
@@ -174,11 +157,9 @@ EXIT_CODES = (
 
 
 class TasksFailedError(errors.VidgenError):
-    """Some of several tasks failed; each was reported before. ``code`` is the exit code of the run."""
+    """Some of several tasks failed; each was reported before."""
 
-    def __init__(self, message: str = "", *, code: Exit = Exit.FAILED) -> None:
-        super().__init__(message)
-        self.code = code
+    code: Exit = Exit.FAILED
 
 
 def refuse_failed(failed: int, total: int, codes: Collection[Exit]) -> None:
@@ -186,10 +167,6 @@ def refuse_failed(failed: int, total: int, codes: Collection[Exit]) -> None:
     if failed:
         code = next(iter(codes)) if len(set(codes)) == 1 else Exit.FAILED
         raise TasksFailedError(f"{failed:,} of {total:,} tasks did not complete", code=code)
-
-
-class NoTaskError(errors.OrderStateError):
-    """An order that was named in place of its task has none."""
 
 
 #: The first match counts.
@@ -223,7 +200,7 @@ def exit_code(error: BaseException, stage: Stage) -> Exit:
     if stage in (Stage.CHECK, Stage.BATCH):
         return Exit.USAGE
     is_refusal = isinstance(error, errors.ServiceError) and 400 <= error.status < 500
-    if stage.is_before_create:
+    if stage in BEFORE_ORDER:
         return Exit.REFUSED if is_refusal else Exit.NOT_SENT
     if stage in (Stage.QUERY, Stage.JOURNAL) and isinstance(error, errors.AuthenticationError):
         return Exit.REFUSED

@@ -12,7 +12,7 @@ from yarl import URL
 
 from vidgen_async import Client
 from vidgen_async.cli.settings import Access, Settings
-from vidgen_async.errors import ConfigurationError
+from vidgen_async.errors import ConfigurationError, JournalError
 from vidgen_async.journal import MemoryJournal, SqliteJournal, journal_from
 from vidgen_async.transports import EnvironmentProxies, is_on_this_machine
 
@@ -29,9 +29,6 @@ LOCAL_INTERVAL = 1.0
 SANDBOX_INTERVAL = 0.25
 #: Seconds for which a task of the embedded sandbox is queued, then running.
 SANDBOX_TIMES = (0.5, 1.0)
-#: Seconds for which a failing request that costs nothing is retried; at a terminal, where the user waits, for less.
-USUAL_RETRY = 60.0
-TERMINAL_RETRY = 5.0
 #: The options for arguments of the client, which its messages begin with.
 OPTIONS_OF_CLIENT = {"base_url": "--base-url", "proxy": "--proxy", "account": "--account"}
 
@@ -50,18 +47,19 @@ async def open_client(
     if settings.is_sandbox:
         queued, running = SANDBOX_TIMES
         journal: OwnJournal = MemoryJournal()
-        async with sandbox_class()(queued_for=queued, running_for=running) as service:
-            interval = settings.poll_interval or SANDBOX_INTERVAL
-            made = Client(
+        interval = settings.poll_interval or SANDBOX_INTERVAL
+        async with (
+            sandbox_class()(queued_for=queued, running_for=running) as service,
+            Client(
                 service.api_key,
                 base_url=service.base_url,
                 journal=journal,
                 poll_interval=interval,
                 account="sandbox",
                 budget=budget,
-            )
-            async with made as client:
-                yield client, journal, ""
+            ) as client,
+        ):
+            yield client, journal, ""
         return
     url = os.environ.get("VIDGEN_BASE_URL", "") if settings.base_url is None else settings.base_url
     if needs_key and os.environ.get("VIDGEN_API_KEY") is None:
@@ -70,7 +68,8 @@ async def open_client(
     if not url.strip():
         why = "" if needs_key else ". The journal stores the orders of each service separately; nothing is sent to it"
         raise ConfigurationError(f"no base URL: set VIDGEN_BASE_URL or use --base-url; it ends in /openapi/v1{why}")
-    journal, place = open_journal(settings.journal, access)
+    is_of_tasks = access is Access.TASKS
+    journal, place = await _open_for_tasks(settings, warn) if is_of_tasks else open_journal(settings.journal, access)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -82,7 +81,7 @@ async def open_client(
                 journal=journal,
                 poll_interval=settings.poll_interval or (LOCAL_INTERVAL if _is_local(url) else RECOMMENDED_INTERVAL),
                 on_update=on_update,
-                retry_reads_for=_retry_for(settings),
+                retry_reads_for=settings.read_retry,
                 budget=budget,
             )
         except ConfigurationError as error:
@@ -98,12 +97,24 @@ def sandbox_class() -> "type[Sandbox]":
     try:
         from vidgen_async.sandbox import Sandbox  # noqa: PLC0415 - only those who use it need it
     except ImportError as error:
-        missing = error.__cause__ or error
-        if not isinstance(missing, ModuleNotFoundError):
+        if error.__cause__ is None:
             raise
-        message = f'the sandbox needs {missing.name}, which is not installed: pip install "vidgen-async[sandbox]"'
-        raise ConfigurationError(message) from error
+        raise ConfigurationError(str(error)) from error
     return Sandbox
+
+
+async def _open_for_tasks(settings: Settings, warn: Callable[[str], None]) -> tuple[OwnJournal, str]:
+    """Return the journal of Access.TASKS. If it cannot be read, that is an error only if --journal names it."""
+    named = settings.journal
+    try:
+        found = open_journal(named, Access.EXISTING if named else Access.LOOKUP)
+        await found[0].check()
+    except (ConfigurationError, JournalError) as error:
+        if named:
+            raise
+        warn(f"no order ids are looked up, only task ids: {error.summary}")
+        return MemoryJournal(), ""
+    return found
 
 
 def open_journal(text: str | None, access: Access) -> tuple[OwnJournal, str]:
@@ -111,19 +122,16 @@ def open_journal(text: str | None, access: Access) -> tuple[OwnJournal, str]:
     if access is Access.NONE:
         return MemoryJournal(), ""
     text = text or os.environ.get("VIDGEN_JOURNAL")
-    if not text and access is not Access.NEW and not journal_file().exists():
-        return MemoryJournal(), str(journal_file())
-    journal = journal_from(text) if text else SqliteJournal(default_journal())
+    if not text and access is Access.NEW:
+        _make_directory(journal_file().parent)
+    journal = cast("OwnJournal", journal_from(text) if text else SqliteJournal(journal_file()))
     if isinstance(journal, MemoryJournal):
         return journal, str(text)
-    if not isinstance(journal, SqliteJournal):
-        in_postgres = cast("PostgresJournal", journal)
-        return in_postgres, in_postgres.name
-    if access is not Access.NEW and not os.path.lexists(journal.path):
-        if access is Access.EXISTING:
+    if access is not Access.NEW and isinstance(journal, SqliteJournal) and not os.path.lexists(journal.path):
+        if text and access is Access.EXISTING:
             raise ConfigurationError(f"there is no journal at {journal.path}")
-        return MemoryJournal(), str(journal.path)
-    return journal, str(journal.path)
+        return MemoryJournal(), journal.name
+    return journal, journal.name
 
 
 def journal_file() -> Path:
@@ -131,17 +139,15 @@ def journal_file() -> Path:
     return user_data_path("vidgen", appauthor=False) / "orders.db"
 
 
-def default_journal() -> Path:
-    """:func:`journal_file`; its directory is created for this user alone, or ConfigurationError is raised."""
-    file = journal_file()
+def _make_directory(path: Path) -> None:
+    """Create the directory of the default journal for this user alone."""
     try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigurationError(
-            f"cannot create the directory {file.parent} for the journal: {error.strerror or error}. Choose another "
-            "with --journal sqlite:///FILE or VIDGEN_JOURNAL; memory: stores nothing"
+            f"cannot create the directory {path} for the journal: {error.strerror or error}. Choose another with "
+            "--journal sqlite:///FILE or VIDGEN_JOURNAL; memory: stores nothing"
         ) from error
-    return file
 
 
 def describe_settings(settings: Settings, base_url: URL) -> str:
@@ -162,11 +168,6 @@ def _is_local(url: str) -> bool:
         return is_on_this_machine(URL(url.strip()))
     except ValueError:  # which the client reports
         return False
-
-
-def _retry_for(settings: Settings) -> float:
-    usual = TERMINAL_RETRY if settings.is_impatient else USUAL_RETRY
-    return usual if settings.retry_for is None else settings.retry_for
 
 
 def _name_option(message: str) -> str:

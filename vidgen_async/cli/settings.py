@@ -18,6 +18,8 @@ from vidgen_async.types import Budget
 DEFAULT_ACCOUNT = "default"
 #: Seconds to wait for tasks, by default.
 ONE_DAY = 86_400.0
+#: Seconds for which failing requests that cost nothing are retried: usually, and at a terminal.
+USUAL_RETRY, TERMINAL_RETRY = 60.0, 5.0
 #: Number of orders that a terminal shows.
 PAGE = 50
 
@@ -28,8 +30,10 @@ class Access(Enum):
     """What a command does with the journal."""
 
     NONE = auto()
+    TASKS = auto()
+    """It reads orders that are named in place of their tasks, if there is a journal that can be read."""
     LOOKUP = auto()
-    """It reads orders that are named in place of their tasks, if there is a journal."""
+    """It reads orders, if there is a journal."""
     EXISTING = auto()
     """It reads existing orders, or records decisions about them."""
     NEW = auto()
@@ -62,12 +66,7 @@ class Settings:
         """The options that later commands for the same orders have to repeat; no password is shown."""
         proxy = None if self.proxy is None else _CREDENTIALS.sub(r"\1USER:PASSWORD@", self.proxy)
         account = None if self.account == DEFAULT_ACCOUNT else self.account
-        options = {
-            "--base-url": self.base_url,
-            "--proxy": proxy,
-            "--account": account,
-            "--journal": self.journal,
-        }
+        options = {"--base-url": self.base_url, "--proxy": proxy, "--account": account, "--journal": self.journal}
         return _as_words(options)
 
     @property
@@ -79,10 +78,9 @@ class Settings:
             return None
         price = self.price_name
         if not price:
-            message = (
+            raise click.UsageError(
                 "--max-points needs --price or VIDGEN_PRICE: the name of a model's price (vidgen models shows them)."
             )
-            raise click.UsageError(message)
         try:
             budget = Budget.parse(f"{self.max_points}{'' if self.per is None else f'/{self.per}'}", price=price)
         except ValueError as error:
@@ -110,6 +108,11 @@ class Settings:
     def is_impatient(self) -> bool:
         """Whether a service that cannot be reached ends a wait: the user waits at a terminal, or has set a limit."""
         return self.retry_for is not None or sys.stderr.isatty()
+
+    @property
+    def read_retry(self) -> float:
+        """Seconds for which a failing request that costs nothing is retried: for less where the user waits."""
+        return self.retry_for if self.retry_for is not None else TERMINAL_RETRY if self.is_impatient else USUAL_RETRY
 
     @property
     def options(self) -> tuple[str, ...]:

@@ -38,8 +38,7 @@ class Target:
             if is_new:
                 Path(output).mkdir(exist_ok=True)
         except OSError as error:
-            message = f"cannot create the directory {output}: {error.strerror or error}"
-            raise DownloadError(message) from error
+            raise DownloadError(f"cannot create the directory {output}: {error.strerror or error}") from error
         return cls(path=Path(output), may_replace=may_replace, is_folder=is_folder)
 
     def of_task(self, client: "Client", task_id: str) -> "Target":
@@ -55,25 +54,15 @@ class Target:
 
     async def check(self, client: "Client") -> None:
         """Raise DownloadError if no video can or may be saved there."""
-        if not self.is_folder:
-            self.check_free()
-        if not self.is_stdout:
-            await client.videos.check_target(self.path / "video.mp4" if self.is_folder else self.path)
-
-    def check_free(self) -> None:
-        """Raise DownloadError if an existing file would be replaced, or a video be written to a terminal."""
         if self.is_stdout:
             if sys.stdout.isatty() and not self.may_replace:
                 raise DownloadError(
                     "a video is not written to a terminal: redirect stdout, or name a file; --force writes it anyway"
                 )
             return
-        try:
-            is_file = self.path.is_file()
-        except OSError as error:  # usually a name that is too long
-            raise DownloadError(f"cannot save the video as {self.path}: {error.strerror or error}") from error
-        if is_file and not self.may_replace:
+        if not self.may_replace and os.path.isfile(self.path):  # noqa: ASYNC240, PTH113 - False for a name that is too long
             raise DownloadError(f"the file {self.path} already exists; --force replaces it")
+        await client.videos.check_target(self.path / "video.mp4" if self.is_folder else self.path)
 
 
 async def copy_to_stdout(path: Path) -> None:
@@ -92,12 +81,6 @@ def _copy(path: Path, stdout: int, is_cancelled: threading.Event) -> None:
     with path.open("rb") as file:
         while piece := file.read(_COPIED_AT_ONCE):
             while piece and not is_cancelled.is_set():
-                if _is_writable(stdout):
+                # On Windows select() is for sockets only.
+                if sys.platform == "win32" or select.select([], [stdout], [], _MOMENT)[1]:
                     piece = piece[os.write(stdout, piece) :]
-
-
-def _is_writable(descriptor: int) -> bool:
-    """Whether a write returns at once; it waits for that for a moment."""
-    if sys.platform == "win32":  # select() is for sockets only
-        return True
-    return bool(select.select([], [descriptor], [], _MOMENT)[1])

@@ -15,19 +15,18 @@ from rich.live import Live
 from vidgen_async import Outcome
 from vidgen_async.cli.process import is_terminal
 from vidgen_async.cli.run import Run
-from vidgen_async.cli.run_state import Stage, WatchResult, refuse_failed
+from vidgen_async.cli.run_state import Stage, refuse_failed
 from vidgen_async.cli.settings import Access
-from vidgen_async.cli.task_names import find_tasks
+from vidgen_async.cli.terminal.exit_reports import Report, watch_report
 from vidgen_async.cli.terminal.formatting import Document
-from vidgen_async.cli.terminal.order_views import change_document
+from vidgen_async.cli.terminal.order_views import task_document
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.cli.watch_progress import TaskRow, WatchProgress, live_view, summary, task_of
 from vidgen_async.clock import Clock, LoopClock
 from vidgen_async.types import OrderState, Shard, VideoTask, kind_of
 
-#: Seconds between two refreshes of the live view: after a change, and without one.
+#: Seconds between two refreshes of the live view.
 REFRESH_INTERVAL = 0.5
-IDLE_REFRESH_INTERVAL = 1.0
 
 #: Changes of tasks, then how each watch ended; None after the last. The client's ``on_update`` puts changes here.
 Updates: TypeAlias = "asyncio.Queue[VideoTask | Outcome | None]"
@@ -37,16 +36,16 @@ async def watch_tasks(run: Run, names: Sequence[str], shard: Shard | None, *, is
     """Watch these tasks and, with --journal, the unfinished ones in it. Nothing is stored in the journal."""
     updates: Updates = asyncio.Queue()
     is_live = is_terminal(sys.stdout)
-    access = Access.EXISTING if is_in_journal else Access.NONE
+    access = Access.EXISTING if is_in_journal else Access.TASKS
     client = await run.connect(access, only_prints=True, on_update=updates.put_nowait)
-    tasks = await find_tasks(run, names)
+    tasks = await run.find_tasks(names)
     if is_in_journal:
-        run.state.stage = Stage.JOURNAL
+        run.stage = Stage.JOURNAL
         tasks |= {task.task_id: task.order_id async for task in client.orders.running(shard=shard)}
         if unclear := await client.orders.list([OrderState.UNCERTAIN, OrderState.SENDING]):
             run.screen.print_fact("orders", f"{len(unclear)} uncertain or being sent; vidgen orders ls lists them")
     if tasks:
-        run.state.stage = Stage.WATCH
+        run.stage = Stage.WATCH
         await run.check_reachable(next(iter(tasks)))
         with client.orders.results.hold(tasks):
             await watch(run, tasks, updates, is_live=is_live)
@@ -60,7 +59,7 @@ async def watch(
     run: Run, orders: Mapping[str, str | None], updates: Updates, *, is_live: bool, clock: Clock | None = None
 ) -> None:
     """Show every change until all tasks are finished, live or as lines; TasksFailedError if some failed."""
-    run.state.stage = Stage.WATCH
+    run.stage = Stage.WATCH
     progress, clock = WatchProgress.of(orders), clock or LoopClock()
     interval = run.client.watcher.stats.interval_now
 
@@ -69,8 +68,15 @@ async def watch(
         pause = 0.0 if stats.paused_until is None else max(stats.paused_until - clock.now(), 0.0)
         return live_view(progress, stats, interval, pause, (width, height), clock.wall())
 
+    def explain(_: str) -> Report:
+        rows = [row for row in progress.rows.values() if not row.is_finished]
+        # The resuming command repeats --journal.
+        ids = [row.task_id for row in rows if row.order_id is None or not run.is_durable]
+        return watch_report(run, "watch", len(rows), len(progress.rows), ids)
+
+    run.explain = explain
     live = run.screen.live(render) if is_live else None
-    run.state.shows_failed_polls = live is not None
+    run.shows_failed_polls = live is not None
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(_collect(run, orders, updates))
@@ -84,10 +90,6 @@ async def watch(
         while not updates.empty():
             if (update := updates.get_nowait()) is not None:
                 progress.record(update, clock.wall())
-        in_journal = run.state.is_durable  # --journal, which the resuming command repeats
-        rows = [row for row in progress.rows.values() if not row.is_finished]
-        unfinished = [row.task_id for row in rows if row.order_id is None or not in_journal]
-        run.state.watch_result = WatchResult(progress.finished, len(progress.rows), unfinished)
         if live is not None:
             run.screen.show(summary(progress, time.monotonic() - run.started_at))
     refuse_failed(len(progress.failed), len(progress.rows), progress.exit_codes)
@@ -114,24 +116,20 @@ async def _print(screen: Screen, progress: WatchProgress, updates: Updates, cloc
 def _document(update: VideoTask | Outcome, row: TaskRow, clock: Clock) -> Document:
     task, error = task_of(update), update.error if isinstance(update, Outcome) else None
     if task is not None:
-        return change_document(task, clock.wall(), row.order_id)
+        return {**task_document(task), "order_id": row.order_id, "seen_at": clock.wall().isoformat()}
     document = {"kind": error and kind_of(error), "message": error and error.summary, "task_id": row.task_id}
     return {"task_id": row.task_id, "order_id": row.order_id, "status": None, "error": document}
 
 
 async def _refresh(live: Live, progress: WatchProgress, updates: Updates, clock: Clock) -> None:
-    """Keep the live view up to date: it is drawn a few times per second at most, however many changes there are."""
-    drawn_at, size, has_changed = clock.now(), None, True
+    """Keep the live view up to date: it is drawn twice per second, however many changes there are."""
     with suspendable(live), live:
         while True:
             while not updates.empty():
                 if (update := updates.get_nowait()) is None:
                     return
-                has_changed = progress.record(update, clock.wall()) is not None or has_changed
-            now = clock.now()
-            if has_changed or live.console.size != size or now - drawn_at >= IDLE_REFRESH_INTERVAL:
-                drawn_at, size, has_changed = now, live.console.size, False
-                live.refresh()
+                progress.record(update, clock.wall())
+            live.refresh()
             await clock.sleep(REFRESH_INTERVAL)
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
 
+from attrs import define, field
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
@@ -15,28 +16,12 @@ from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnno
 from pydantic import Field, ValidationError
 
 from vidgen_async import Client, Order, Outcome, VideoRequest, VideoTask, VidgenError, __version__
+from vidgen_async.mcp import results
 from vidgen_async.mcp.paths import find_images, find_target, is_regular
-from vidgen_async.mcp.results import (
-    ADVICE,
-    CheckResult,
-    ModelEntry,
-    ModelsResult,
-    OrderEntry,
-    OrdersResult,
-    Result,
-    SpendResult,
-    State,
-    Video,
-    VideoResult,
-    clean,
-    describe,
-    numbers_of,
-    quote,
-)
 from vidgen_async.mcp.streams import run_on_streams
 from vidgen_async.types import TaskResult, failure_text
 
-R = TypeVar("R", bound=Result)
+R = TypeVar("R", bound=results.Result)
 _Context = Context[Any, Any]
 OrderId = Annotated[str, Field(description="Your own permanent name of this video: one for each, never reused.")]
 FileName = Annotated[str | None, Field(description="A new file below the directory. Default: TASK.mp4")]
@@ -68,22 +53,15 @@ async def serve(
         directory: Videos are saved, and local images read, below it only.
         connection: Options of ``vidgen`` with which a person reaches the same journal.
     """
-    tools = Tools(client, directory, connection, answer_within)
+    tools = Tools(client, directory, connection, answer_within / _STEPS)
     app = _Server("vidgen", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
-    for tool, reads, is_local in (
-        (tools.check_video, True, False),
-        (tools.video_status, True, False),
-        (tools.list_models, True, False),
-        (tools.list_orders, True, True),
-        (tools.spend, True, True),
-        (tools.save_video, False, False),
-        (tools.order_video, False, False),
-    ):
+    local, writing = (tools.list_orders, tools.spend), (tools.save_video, tools.order_video)
+    for tool in (tools.check_video, tools.video_status, tools.list_models, *local, *writing):
         annotations = ToolAnnotations(
-            read_only_hint=reads,
+            read_only_hint=tool not in writing,
             destructive_hint=tool == tools.order_video,
             idempotent_hint=True,
-            open_world_hint=not is_local,
+            open_world_hint=tool not in local,
         )
         app.add_tool(tool, annotations=annotations)
     try:
@@ -107,23 +85,25 @@ class _Server(MCPServer):
             if not isinstance(error.__cause__, ValidationError):
                 raise
             problems = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.__cause__.errors()]
-        result = Result(state="invalid", advice=ADVICE["invalid"], detail=quote("; ".join(problems)))
+        detail = results.quote("; ".join(problems))
+        result = results.Result(state="invalid", advice=results.ADVICE["invalid"], detail=detail)
         text = TextContent(type="text", text=result.model_dump_json(indent=2))
         return CallToolResult(content=[text], structured_content=result.model_dump())
 
 
+@define(eq=False)
 class Tools:
     """The tools. Equal calls share one worker, which continues when a call is answered or cancelled."""
 
-    def __init__(self, client: Client, directory: Path, connection: Sequence[str], answer_within: float) -> None:
-        self._client = client
-        self._directory = directory
-        self._connection = connection
-        self._step = answer_within / _STEPS
-        self._workers: dict[tuple[str, str], tuple[asyncio.Task[None], Any]] = {}
-        """By the work and its arguments: the worker, and the result, which it completes."""
-        self._saved: dict[Path, str] = {}
-        """The orders of the files that this server has saved."""
+    _client: Client
+    _directory: Path
+    _connection: Sequence[str]
+    _step: float
+    """Seconds between two reports of progress."""
+    _workers: dict[tuple[str, str], tuple[asyncio.Task[None], Any]] = field(factory=dict)
+    """By the work and its arguments: the worker, and the result, which it completes."""
+    _saved: dict[Path, str] = field(factory=dict)
+    """The orders of the files that this server has saved."""
 
     async def aclose(self) -> None:
         """End all workers. Creates continue in the client."""
@@ -134,34 +114,34 @@ class Tools:
 
     # -- tools -------------------------------------------------------------------------------------------------------
 
-    async def check_video(self, video: Video, ctx: _Context) -> CheckResult:
+    async def check_video(self, video: results.Video, ctx: _Context) -> results.CheckResult:
         """Check a video without ordering it, and return its prices. Costs nothing."""
-        return await self._answer(ctx, CheckResult(), self._check, video)
+        return await self._answer(ctx, results.CheckResult(), self._check, video)
 
-    async def order_video(self, order_id: OrderId, video: Video, ctx: _Context) -> VideoResult:
+    async def order_video(self, order_id: OrderId, video: results.Video, ctx: _Context) -> results.VideoResult:
         """Order a video. It costs points, once for each order_id: call it again with the same arguments if its outcome
         is not clear."""
-        return await self._answer(ctx, VideoResult(state="sending", order_id=order_id), self._order, video)
+        return await self._answer(ctx, results.VideoResult(state="sending", order_id=order_id), self._order, video)
 
-    async def video_status(self, order_id: OrderId, ctx: _Context) -> VideoResult:
+    async def video_status(self, order_id: OrderId, ctx: _Context) -> results.VideoResult:
         """Return the state of an order. Waits some seconds for the end of its task. Costs nothing."""
-        return await self._answer(ctx, VideoResult(order_id=order_id), self._wait)
+        return await self._answer(ctx, results.VideoResult(order_id=order_id), self._wait)
 
-    async def save_video(self, order_id: OrderId, ctx: _Context, file: FileName = None) -> VideoResult:
+    async def save_video(self, order_id: OrderId, ctx: _Context, file: FileName = None) -> results.VideoResult:
         """Save the video of a completed order below the directory of this server. Replaces nothing. Costs nothing."""
-        return await self._answer(ctx, VideoResult(order_id=order_id), self._save, file)
+        return await self._answer(ctx, results.VideoResult(order_id=order_id), self._save, file)
 
-    async def list_models(self, ctx: _Context) -> ModelsResult:
+    async def list_models(self, ctx: _Context) -> results.ModelsResult:
         """List the usable models, with their limits and prices. Costs nothing."""
-        return await self._answer(ctx, ModelsResult(), self._list_models)
+        return await self._answer(ctx, results.ModelsResult(), self._list_models)
 
-    async def list_orders(self, ctx: _Context, after: After = None) -> OrdersResult:
+    async def list_orders(self, ctx: _Context, after: After = None) -> results.OrdersResult:
         """List the orders of this journal, newest first. Costs nothing."""
-        return await self._answer(ctx, OrdersResult(), self._list_orders, after)
+        return await self._answer(ctx, results.OrdersResult(), self._list_orders, after)
 
-    async def spend(self, ctx: _Context) -> SpendResult:
+    async def spend(self, ctx: _Context) -> results.SpendResult:
         """Return the budget, and what the orders of this journal have cost. Costs nothing."""
-        return await self._answer(ctx, SpendResult(), self._spend)
+        return await self._answer(ctx, results.SpendResult(), self._spend)
 
     # -- calls -------------------------------------------------------------------------------------------------------
 
@@ -186,9 +166,9 @@ class Tools:
             if worker.done():
                 worker.result()
         except VidgenError as error:
-            result = known.model_copy(update=describe(error))
-        result.advice = result.advice or ADVICE[result.state]
-        if isinstance(result, VideoResult) and result.state == "uncertain":
+            result = known.model_copy(update=results.describe(error))
+        result.advice = result.advice or results.ADVICE[result.state]
+        if isinstance(result, results.VideoResult) and result.state == "uncertain":
             result.advice += f" {shlex.join(['vidgen', 'orders', 'show', *self._connection, '--', result.order_id])}"
         return result
 
@@ -199,38 +179,38 @@ class Tools:
 
     # -- workers -----------------------------------------------------------------------------------------------------
 
-    async def _request(self, video: Video) -> tuple[VideoRequest, list[Path] | None]:
+    async def _request(self, video: results.Video) -> tuple[VideoRequest, list[Path] | None]:
         images = video.local_images
         paths = None if images is None else await asyncio.to_thread(find_images, self._directory, images)
         return VideoRequest(**video.model_dump(exclude={"local_images"}, exclude_none=True)), paths
 
-    async def _check(self, known: CheckResult, video: Video) -> None:
+    async def _check(self, known: results.CheckResult, video: results.Video) -> None:
         request, images = await self._request(video)
         check = await self._client.videos.check(request, local_images=images)
         if check.model is not None:
-            known.prices = numbers_of(check.model)
+            known.prices = results.numbers_of(check.model)
         if check.problems:
-            known.detail = quote("; ".join(check.problems))
+            known.detail = results.quote("; ".join(check.problems))
         elif check.catalog_error is not None:
             raise check.catalog_error
         known.state = "invalid" if check.problems else "valid"
 
-    async def _order(self, known: VideoResult, video: Video) -> None:
+    async def _order(self, known: results.VideoResult, video: results.Video) -> None:
         request, images = await self._request(video)
         receipt = await self._client.videos.create(request, order_id=known.order_id, local_images=images)
         known.state, known.task_id = "accepted", receipt.task_id
 
-    async def _find(self, known: VideoResult) -> Order | None:
+    async def _find(self, known: results.VideoResult) -> Order | None:
         """Return the order if it has a receipt."""
         order = await self._client.orders.find(known.order_id)
         if order is not None and order.receipt is not None:
             known.task_id = order.receipt.task_id
             return order
         state = "unknown" if order is None else "not_sent" if order.state == "queued" else str(order.state)
-        known.state = cast("State", state)
+        known.state = cast("results.State", state)
         return None
 
-    async def _wait(self, known: VideoResult) -> None:
+    async def _wait(self, known: results.VideoResult) -> None:
         if (order := await self._find(known)) is None or order.receipt is None:
             return
 
@@ -243,11 +223,11 @@ class Tools:
             task = await self._client.videos.wait(order.receipt, timeout=None, on_update=note)
             known.state, known.points = "completed", task.points
         else:
-            known.state, known.points = cast("State", ended.status), ended.points
+            known.state, known.points = cast("results.State", ended.status), ended.points
             if ended.status == "failed":
-                known.detail = quote(failure_text(ended.failure_reason))
+                known.detail = results.quote(failure_text(ended.failure_reason))
 
-    async def _save(self, known: VideoResult, file: str | None) -> None:
+    async def _save(self, known: results.VideoResult, file: str | None) -> None:
         if (order := await self._find(known)) is None or order.receipt is None:
             return
         known.file = file or self._client.videos.file_name(order.receipt)
@@ -270,29 +250,29 @@ class Tools:
         await self._client.videos.download(task, target, on_progress=note, overwrite=False)
         known.state, self._saved[target] = "saved", known.order_id
 
-    async def _list_models(self, known: ModelsResult) -> None:
+    async def _list_models(self, known: results.ModelsResult) -> None:
         known.models = [
-            ModelEntry(
-                model=clean(entry.code),
-                name=clean(entry.name),
+            results.ModelEntry(
+                model=results.clean(entry.code),
+                name=results.clean(entry.name),
                 durations=list(entry.durations),
-                resolutions=list(map(clean, entry.resolutions)),
+                resolutions=list(map(results.clean, entry.resolutions)),
                 max_images=entry.max_reference_images,
                 max_audios=entry.max_reference_audios,
                 max_videos=entry.max_reference_videos,
-                prices=numbers_of(entry),
+                prices=results.numbers_of(entry),
             )
             for entry in (await self._client.models.list()).usable
         ]
         known.state = "ok"
 
-    async def _list_orders(self, known: OrdersResult, after: str | None) -> None:
+    async def _list_orders(self, known: results.OrdersResult, after: str | None) -> None:
         orders = await self._client.orders.list(after=after, limit=_PAGE, newest_first=True)
         known.orders = [
-            OrderEntry(
+            results.OrderEntry(
                 order_id=order.order_id,
                 state=str(order.state if (ended := _end_of(order)) is None else ended.status),
-                model=clean(order.model),
+                model=results.clean(order.model),
                 created_at=f"{order.created_at:%Y-%m-%dT%H:%M:%SZ}",
                 task_id=None if order.receipt is None else order.receipt.task_id,
             )
@@ -300,7 +280,7 @@ class Tools:
         ]
         known.state, known.next_after = "ok", orders[-1].order_id if len(orders) == _PAGE else None
 
-    async def _spend(self, known: SpendResult) -> None:
+    async def _spend(self, known: results.SpendResult) -> None:
         if (budget := await self._client.orders.budget()) is not None:
             known.budget = budget.to_dict()
         known.days = [row.to_dict() for row in await self._client.orders.spend("day")]

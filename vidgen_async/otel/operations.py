@@ -107,7 +107,4 @@ _spans: weakref.WeakKeyDictionary[trace.TracerProvider, OperationSpans] = weakre
 def operation_spans(provider: trace.TracerProvider | None) -> OperationSpans:
     """The spans of a provider, by default the global one."""
     provider = provider or trace.get_tracer_provider()
-    found = _spans.get(provider)
-    if found is None:
-        found = _spans[provider] = OperationSpans(provider)
-    return found
+    return _spans.get(provider) or _spans.setdefault(provider, OperationSpans(provider))

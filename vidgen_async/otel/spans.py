@@ -171,7 +171,9 @@ class _TracedRequest:
             if span.is_recording():
                 span.set_attributes({**outcome, **_address(self._request), **self._evidence(error)})
                 if self._request_id is not None:
-                    span.set_attribute("vidgen.request_id", _show(self._request_id, self._request))
+                    # The text of a response, which may repeat what was sent.
+                    secrets = _key_of(self._request), self._request.headers.get("Idempotency-Key", "")
+                    span.set_attribute("vidgen.request_id", excerpt(self._request_id, secrets, limit=100))
                 if "error.type" in outcome:
                     span.set_status(trace.Status(trace.StatusCode.ERROR, _names(error)))
             span.end()
@@ -211,11 +213,6 @@ def _address(request: Request) -> dict[str, str]:
 
 def _key_of(request: Request) -> str:
     return request.headers.get("Authorization", "").partition(" ")[2]
-
-
-def _show(request_id: str, request: Request) -> str:
-    """The service's id of the request. It is the text of a response, which may repeat what was sent."""
-    return excerpt(request_id, (_key_of(request), request.headers.get("Idempotency-Key", "")), limit=100)
 
 
 def _names(error: BaseException | None) -> str | None:

@@ -2,21 +2,18 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import click
 from attrs import fields
 
-from vidgen_async.cli.options import connection_options
+from vidgen_async.cli.options import Run, connection_options
 from vidgen_async.cli.request_options import invalid
 from vidgen_async.cli.run_state import Stage
 from vidgen_async.cli.settings import Access, check_image, is_url, read_since, read_zone
-from vidgen_async.cli.terminal.formatting import Facts, Table, facts_of, limit, moment, show_value, span
+from vidgen_async.cli.terminal.formatting import Facts, Table, limit, moment, show_value, span
 from vidgen_async.cli.terminal.order_views import as_csv, budget_text, spend_table, sum_of
 from vidgen_async.types import Account, CatalogModel, ReferenceAsset, SpendKey, SpendRow, VideoRequest
-
-if TYPE_CHECKING:
-    from vidgen_async.cli.run import Run
 
 #: Other names for fields of the account: "account" is that of --account, and "balance" the field that is read as one.
 _LABELS = {"account": "account at the service", "balance": "balance at the service"}
@@ -26,7 +23,7 @@ _LABELS = {"account": "account at the service", "balance": "balance at the servi
 @click.argument("model", required=False)
 @click.option("--all", "with_all", is_flag=True, help="List unavailable models too, with the reason.")
 @connection_options()
-async def models(run: "Run", model: str | None, with_all: bool) -> None:
+async def models(run: Run, model: str | None, with_all: bool) -> None:
     """List the models that your key can use, with your prices.
 
     The columns images, audios and videos show the maximum number of references: "none" if the model accepts none, a
@@ -38,7 +35,7 @@ async def models(run: "Run", model: str | None, with_all: bool) -> None:
       vidgen models vendorh3
       vidgen models --all --json
     """
-    run.state.stage = Stage.QUERY
+    run.stage = Stage.QUERY
     client = await run.connect(only_prints=True)
     catalog = await client.models.list()
     if model is not None:
@@ -46,7 +43,7 @@ async def models(run: "Run", model: str | None, with_all: bool) -> None:
         if shown is None:
             check = await client.videos.check(VideoRequest(model=model, prompt="-"))
             raise invalid("unknown model", check.problems)
-        run.screen.show(facts_of(model_facts(shown).items()), shown.to_dict())
+        run.screen.show(Facts(model_facts(shown).items()), shown.to_dict())
         return
     chosen = catalog.usable if not with_all else tuple(sorted(catalog, key=lambda model: not model.is_usable))
     table = models_table(chosen, len(catalog) - len(chosen), with_all=with_all)
@@ -55,13 +52,13 @@ async def models(run: "Run", model: str | None, with_all: bool) -> None:
 
 @click.command()
 @connection_options(orders=True, budget=True)
-async def account(run: "Run") -> None:
+async def account(run: Run) -> None:
     """Show your balance, and the other fields of the account; your budget if there is one.
 
     \b
       vidgen account
     """
-    run.state.stage = Stage.QUERY
+    run.stage = Stage.QUERY
     client = await run.connect(Access.LOOKUP if run.settings.has_budget else Access.NONE, only_prints=True)
     found = await client.account.get()
     budget = await client.orders.budget()
@@ -87,7 +84,7 @@ async def account(run: "Run") -> None:
 @click.option("--tz", "zone", type=read_zone, metavar="NAME", help="Time zone of days: Europe/Berlin. Default: UTC.")
 @click.option("--csv", "is_csv", is_flag=True, help="Print CSV, without the sum.")
 @connection_options(orders=True)
-async def spend(run: "Run", by: SpendKey, since: datetime | None, zone: tzinfo | None, is_csv: bool) -> None:
+async def spend(run: Run, by: SpendKey, since: datetime | None, zone: tzinfo | None, is_csv: bool) -> None:
     """Show what the orders in the journal have cost.
 
     Points are "stated" by the service, or "estimated" by a budget as long as they are not. "uncertain" are creates of
@@ -100,14 +97,14 @@ async def spend(run: "Run", by: SpendKey, since: datetime | None, zone: tzinfo |
     """
     if is_csv and run.settings.is_json:
         raise click.UsageError("--csv cannot be combined with --json.")
-    run.state.stage = Stage.JOURNAL
+    run.stage = Stage.JOURNAL
     client = await run.connect(Access.EXISTING, only_prints=True, needs_key=False)
     rows = await client.orders.spend(by, since=since, tz=zone or UTC)
     total = sum_of(rows)
     if is_csv:
         click.echo(as_csv([one.name for one in fields(SpendRow)], (row.to_dict() for row in rows)), nl=False)
         return
-    empty = f"no orders were sent {run.state.journal_place}"
+    empty = f"no orders were sent {run.journal_place}"
     document = {"by": by, "rows": [row.to_dict() for row in rows], "sum": total.to_dict()}
     run.screen.show(spend_table([*rows, total] if rows else [], by, empty), document)
 
@@ -116,7 +113,7 @@ async def spend(run: "Run", by: SpendKey, since: datetime | None, zone: tzinfo |
 @click.argument("files", metavar="FILE…", nargs=-1, required=True, type=check_image)
 @click.option("--url", "with_url", is_flag=True, help="Print the URL too. It gives access to the image without a key.")
 @connection_options()
-async def upload(run: "Run", files: tuple[str, ...], with_url: bool) -> None:
+async def upload(run: Run, files: tuple[str, ...], with_url: bool) -> None:
     """Upload images and print the id of each.
 
     One id per line, in the order given; stderr shows until when the service stores each, which is 72 hours. An id is
@@ -128,7 +125,7 @@ async def upload(run: "Run", files: tuple[str, ...], with_url: bool) -> None:
       vidgen create "…" --model vendorh3 \\
           --image-id "$(vidgen upload hero.png)"
     """
-    run.state.stage = Stage.UPLOAD
+    run.stage = Stage.UPLOAD
     client = await run.connect(only_prints=True)
     for file in files:
         shown = file.partition("?")[0] if is_url(file) else file  # the query of a URL gives access to the image

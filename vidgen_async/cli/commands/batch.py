@@ -2,16 +2,13 @@
 
 import shlex
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from attrs import evolve
 
-from vidgen_async.cli.options import connection_options, poll_interval_option, refuse_empty, sandbox_option
+from vidgen_async.cli.options import Run, connection_options, poll_interval_option, refuse_empty, sandbox_option
 from vidgen_async.cli.settings import WholeNumber
-
-if TYPE_CHECKING:
-    from vidgen_async.cli.run import Run
 
 
 def _read_command(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -58,7 +55,7 @@ def _read_command(ctx: click.Context, param: click.Parameter, value: str | None)
 @sandbox_option
 @poll_interval_option
 @connection_options(orders=True, budget=True)
-async def batch(run: "Run", is_check: bool, on_saved: tuple[str, ...], **options: Any) -> None:
+async def batch(run: Run, is_check: bool, on_saved: tuple[str, ...], **options: Any) -> None:
     """Order the videos of the manifest JOBS, and save each.
 
     JOBS has JSON lines or CSV (- is stdin): the fields of a create, order_id, and perhaps output and local_images. All

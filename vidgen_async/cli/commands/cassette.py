@@ -16,7 +16,7 @@ from vidgen_async.cli.process import drop_lost_output
 from vidgen_async.cli.run_state import RunState
 from vidgen_async.cli.settings import read_age
 from vidgen_async.cli.terminal.exit_reports import error_report
-from vidgen_async.cli.terminal.formatting import Table, facts_of, traceback_of
+from vidgen_async.cli.terminal.formatting import Facts, Table, traceback_of
 from vidgen_async.errors import CassetteError
 
 if TYPE_CHECKING:
@@ -49,8 +49,6 @@ def _offline(command: Callable[..., int]) -> Callable[..., int]:
                 error = CassetteError(f"{error.filename}: {error.strerror or error}")
             screen.show_error(error_report(error, RunState()), 2)
             return 2
-        finally:
-            screen.close()
 
     return run
 
@@ -143,9 +141,7 @@ def recover(screen: "Screen", part: Path, output: Path | None, force: bool) -> i
     document, unfinished = recovered.document, recovered.unfinished
     finished = _counted(len(document.interactions), "interaction")
     damaged = _counted(recovered.damaged, "line") if recovered.damaged else None
-    screen.show(
-        facts_of((("finished", finished), *(("not finished", one) for one in unfinished), ("damaged", damaged)))
-    )
+    screen.show(Facts((("finished", finished), *(("not finished", one) for one in unfinished), ("damaged", damaged))))
     if not document.interactions:
         raise CassetteError(f"no interaction was finished in {part}; nothing was written")
     recovered.publish(replace=force)

@@ -1,7 +1,6 @@
 """``vidgen create`` and ``generate``: the commands that order a video."""
 
 import uuid
-from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -9,6 +8,7 @@ from click.core import ParameterSource
 from vidgen_async.cli.commands.account import model_facts
 from vidgen_async.cli.options import (
     OUTPUT_HELP,
+    Run,
     connection_options,
     force_option,
     no_validate_option,
@@ -22,9 +22,6 @@ from vidgen_async.cli.settings import Access
 from vidgen_async.cli.targets import Target
 from vidgen_async.cli.terminal.formatting import Facts
 
-if TYPE_CHECKING:
-    from vidgen_async.cli.run import Run
-
 order_id_option = click.option(
     "--order-id", metavar="ID", callback=refuse_empty, help="Your own permanent id for this order. Default: a new UUID."
 )
@@ -37,7 +34,7 @@ order_id_option = click.option(
 @no_validate_option
 @connection_options(orders=True, budget=True)
 async def create(
-    run: "Run", request_options: RequestOptions, order_id: str | None, is_check: bool, validate: bool
+    run: Run, request_options: RequestOptions, order_id: str | None, is_check: bool, validate: bool
 ) -> None:
     """Order a video for PROMPT and print its task id.
 
@@ -55,13 +52,13 @@ async def create(
         await run.connect()
         await _check(run, request_options)
         return
-    run.state.order_id, run.state.has_given_order_id = order_id or str(uuid.uuid4()), order_id is not None
+    run.order_id, run.has_given_order_id = order_id or str(uuid.uuid4()), order_id is not None
     await run.connect(Access.NEW)
     receipt = await run.create(request_options, validate=validate)
     run.screen.show(receipt.task_id, receipt.to_dict())
 
 
-async def _check(run: "Run", request_options: RequestOptions) -> None:
+async def _check(run: Run, request_options: RequestOptions) -> None:
     model = await run.get_model(request_options)
     result = await run.check(request_options, model)
     if result.catalog_error is not None:
@@ -88,7 +85,7 @@ async def _check(run: "Run", request_options: RequestOptions) -> None:
 @sandbox_option
 @connection_options(orders=True, budget=True, polling=True)
 async def generate(
-    run: "Run",
+    run: Run,
     request_options: RequestOptions | None,
     output: str,
     force: bool,
@@ -111,17 +108,16 @@ async def generate(
           --duration 8 -o a.mp4
       vidgen generate --resume order-1187 -o hero.mp4
     """
-    state = run.state
     if request_options is None:
         _refuse_request_options()
-    state.order_id = resume or order_id or str(uuid.uuid4())
-    state.has_given_order_id, state.output = resume is not None or order_id is not None, output
-    state.options += (*(("--force",) if force else ()), *(() if validate else ("--no-validate",)))
+    run.order_id = resume or order_id or str(uuid.uuid4())
+    run.has_given_order_id, run.output = resume is not None or order_id is not None, output
+    run.more_options += (*(("--force",) if force else ()), *(() if validate else ("--no-validate",)))
     client = await run.connect(Access.NEW if resume is None else Access.EXISTING)
     target = Target.named(output, may_replace=force)
     await target.check(client)
     if request_options is None:
-        receipt = await run.resume(state.order_id, validate=validate)
+        receipt = await run.resume(run.order_id, validate=validate)
         await run.check_reachable(receipt.task_id)
     else:
         receipt = await run.create(request_options, validate=validate)

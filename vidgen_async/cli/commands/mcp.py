@@ -1,16 +1,12 @@
 """``vidgen mcp``: the tools for agents. Needs the extra ``mcp``."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from vidgen_async.cli.options import connection_options
+from vidgen_async.cli.options import Run, connection_options
 from vidgen_async.cli.settings import Access
 from vidgen_async.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from vidgen_async.cli.run import Run
 
 
 @click.command(name="mcp")
@@ -23,7 +19,7 @@ if TYPE_CHECKING:
     help="Where videos are saved and local images are read: in no other place.",
 )
 @connection_options(orders=True, budget=True)
-async def run_mcp(run: "Run", directory: Path) -> None:
+async def run_mcp(run: Run, directory: Path) -> None:
     """Serve tools for agents over the Model Context Protocol, on stdin and stdout.
 
     An agent can check, order, wait for and save videos. Each order needs an order id, so that a repeated call never
@@ -40,6 +36,6 @@ async def run_mcp(run: "Run", directory: Path) -> None:
     if not run.settings.has_budget:
         raise click.UsageError("an agent needs a budget: --max-points N --price NAME.")
     client = await run.connect(Access.NEW)
-    if not run.journal.durable:
+    if not run.is_durable:
         raise ConfigurationError("the orders of an agent need a journal on the disk or in a database")
     await serve(client, directory, connection=run.settings.connection)

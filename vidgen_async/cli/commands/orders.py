@@ -5,13 +5,14 @@ import json
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from attrs import evolve
 
 from vidgen_async.cli.options import (
     OrderedGroup,
+    Run,
     connection_options,
     execute,
     no_validate_option,
@@ -25,9 +26,6 @@ from vidgen_async.cli.terminal.exit_reports import command_line
 from vidgen_async.cli.terminal.formatting import clean
 from vidgen_async.cli.terminal.order_views import budget_text, order_document, order_facts, orders_csv, orders_table
 from vidgen_async.types import Order, OrderState, OrderStateName
-
-if TYPE_CHECKING:
-    from vidgen_async.cli.run import Run
 
 
 @click.group(cls=OrderedGroup)
@@ -94,7 +92,7 @@ _reason = click.option("--reason", metavar="TEXT", default="", help="The reason,
 )
 @connection_options(orders=True, budget=True)
 async def ls(
-    run: "Run",
+    run: Run,
     states: tuple[OrderStateName, ...],
     since: datetime | None,
     limit: int | None,
@@ -110,7 +108,7 @@ async def ls(
       vidgen orders ls --since 2h --json
       vidgen orders ls --limit 20 --before order-1187
     """
-    run.state.stage, settings = Stage.JOURNAL, run.settings
+    run.stage, settings = Stage.JOURNAL, run.settings
     client = await run.connect(Access.EXISTING, only_prints=True, needs_key=False)
     is_page = limit is None and is_terminal(sys.stdout) and not settings.is_json
     size = PAGE if is_page else limit
@@ -127,7 +125,7 @@ async def ls(
         filters += [] if limit is None else ["--limit", str(limit)]
         options = (f"--before={page[0].order_id}", *filters, *settings.budget_options, *settings.connection)
         older = command_line("orders", "ls", options=options)
-    empty = f"no {'matching ' if states or since or before else ''}orders {run.state.journal_place}"
+    empty = f"no {'matching ' if states or since or before else ''}orders {run.journal_place}"
     if not page and (others := await run.describe_other_accounts()):
         empty += f"; it has orders of {others}"
     budget = None if settings.is_json else await client.orders.budget()
@@ -139,7 +137,7 @@ async def ls(
 @_order
 @_with_request
 @connection_options(orders=True)
-async def show(run: "Run", order_id: str, with_request: bool) -> None:
+async def show(run: Run, order_id: str, with_request: bool) -> None:
     """Show everything that is stored about ORDER.
 
     This includes its attempts with their outcomes, and all decisions.
@@ -157,7 +155,7 @@ async def show(run: "Run", order_id: str, with_request: bool) -> None:
 @_order
 @no_validate_option
 @connection_options(orders=True, budget=True)
-async def resume(run: "Run", order_id: str, validate: bool) -> None:
+async def resume(run: Run, order_id: str, validate: bool) -> None:
     """Resume ORDER and print its task id.
 
     It is sent only if it is proven that the service created nothing for it: it is queued, was not sent, or was
@@ -197,13 +195,13 @@ def resend(settings: Settings, order_id: str, by: str, is_sure: bool, **decision
           --reason "no task yet"
     """
 
-    async def check(run: "Run") -> None:
+    async def check(run: Run) -> None:
         client = await run.connect(Access.EXISTING)
         await run.load_order(order_id)
-        run.state.stage = Stage.CHECK
+        run.stage = Stage.CHECK
         await client.orders.check_resend(order_id, **decision)
 
-    async def send(run: "Run") -> None:
+    async def send(run: Run) -> None:
         client = await run.connect(Access.EXISTING)
         await run.load_order(order_id)
         receipt = await run.send(client.orders.resend(order_id, by=by, **decision), "sending the order")
@@ -230,7 +228,7 @@ def _ask(question: str) -> None:
 @_reason
 @_by
 @connection_options(orders=True)
-async def adopt(run: "Run", order_id: str, task_id: str, reason: str, by: str) -> None:
+async def adopt(run: Run, order_id: str, task_id: str, reason: str, by: str) -> None:
     """Record that TASK is the task of ORDER.
 
     The task must exist at the service. This is final: check its model, time and prompt first.
@@ -250,7 +248,7 @@ async def adopt(run: "Run", order_id: str, task_id: str, reason: str, by: str) -
 @_required_reason
 @_by
 @connection_options(orders=True)
-async def abandon(run: "Run", order_id: str, reason: str, by: str) -> None:
+async def abandon(run: Run, order_id: str, reason: str, by: str) -> None:
     """Abandon the uncertain ORDER. Its task may still exist and be charged.
 
     \b
@@ -266,7 +264,7 @@ async def abandon(run: "Run", order_id: str, reason: str, by: str) -> None:
 @_reason
 @_by
 @connection_options(orders=True)
-async def withdraw(run: "Run", order_id: str, reason: str, by: str) -> None:
+async def withdraw(run: Run, order_id: str, reason: str, by: str) -> None:
     """Withdraw the queued ORDER.
 
     It was not sent, and never will be.
@@ -278,7 +276,7 @@ async def withdraw(run: "Run", order_id: str, reason: str, by: str) -> None:
     await _close_order(run, order_id, lambda: client.orders.withdraw(order_id, reason, by=by))
 
 
-async def _close_order(run: "Run", order_id: str, close: Callable[[], Awaitable[Order]]) -> None:
+async def _close_order(run: Run, order_id: str, close: Callable[[], Awaitable[Order]]) -> None:
     await run.get_order(order_id)
     order = await close()
     run.screen.show(f"order {order_id}: {order.state}", order_document(order))
@@ -290,7 +288,7 @@ async def _close_order(run: "Run", order_id: str, close: Callable[[], Awaitable[
 )
 @_with_request
 @connection_options(orders=True)
-async def export(run: "Run", kind: str, with_request: bool) -> None:
+async def export(run: Run, kind: str, with_request: bool) -> None:
     """Print all orders in the journal.
 
     JSON lines include all attempts; CSV has one row per order.
@@ -301,7 +299,7 @@ async def export(run: "Run", kind: str, with_request: bool) -> None:
     """
     if kind == "csv" and (with_request or run.settings.is_json):
         raise click.UsageError("--format csv cannot be combined with --with-request or --json.")
-    run.state.stage = Stage.JOURNAL
+    run.stage = Stage.JOURNAL
     client = await run.connect(Access.EXISTING, only_prints=True, needs_key=False)
     found = await client.orders.list()
     if kind == "csv":

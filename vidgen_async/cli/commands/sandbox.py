@@ -5,14 +5,13 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from vidgen_async.cli.options import execute, json_option, repeatable_option, traceback_option
+from vidgen_async.cli.options import Run, execute, json_option, repeatable_option, traceback_option
 from vidgen_async.cli.process import drop_lost_output
 from vidgen_async.cli.run_state import Stage
 from vidgen_async.cli.settings import Number, Settings, WholeNumber
@@ -20,9 +19,8 @@ from vidgen_async.cli.terminal.formatting import clean
 from vidgen_async.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from vidgen_async.cli.run import Run
     from vidgen_async.cli.terminal.status_display import Screen
-    from vidgen_async.sandbox import ReceivedCreate, ReceivedRequest, Sandbox
+    from vidgen_async.sandbox import ReceivedRequest, Sandbox
 
 #: The variable for the key of the first account, which is never an option.
 KEY_VARIABLE = "VIDGEN_SANDBOX_KEY"
@@ -104,39 +102,25 @@ def run_sandbox(
     if len(named) < len(accounts):
         raise click.BadParameter("the same account name is given twice", param_hint="--account")
     drop_lost_output()
-
-    async def serve(run: "Run") -> None:
-        await _serve({**options, "accounts": named}, faults, run, is_json=is_json)
-
-    return execute(serve, Settings(is_json=is_json, is_debug=is_debug))
+    settings = Settings(is_json=is_json, is_debug=is_debug)
+    return execute(_serve, settings, faults=faults, options={**options, "accounts": named})
 
 
-async def _serve(options: Mapping[str, Any], faults: Sequence[str], run: "Run", *, is_json: bool) -> None:
+async def _serve(run: Run, faults: Sequence[str], options: Mapping[str, Any]) -> None:
     """Run until cancelled. The variables to export go to stdout, everything else to stderr. ``options`` are arguments
     of ``Sandbox``, and ``faults`` are not parsed yet."""
     import asyncio  # noqa: PLC0415 - help needs no event loop
 
-    screen = run.screen
-
-    def log(request: "ReceivedRequest") -> None:
-        if request.is_over:
-            screen.print_fact("request" if is_json else time.strftime("%H:%M:%S"), describe(request))
-
-    sandbox = await _open_sandbox(run.exits, options, faults, log)
-    run.state.stage = Stage.SERVE
-    if not is_json:
-        screen.print_fact("sandbox", "ready; nothing is charged. Set these variables in another terminal:")
-    _print_addresses(sandbox, is_json=is_json)
-    _print_notes(sandbox, options, screen)
+    sandbox = await _open_sandbox(run, faults, options)
+    run.stage = Stage.SERVE
+    if not run.settings.is_json:
+        run.screen.print_fact("sandbox", "ready; nothing is charged. Set these variables in another terminal:")
+    _print_addresses(sandbox, is_json=run.settings.is_json)
+    _print_notes(sandbox, options, run.screen)
     await asyncio.get_running_loop().create_future()
 
 
-async def _open_sandbox(
-    stack: AsyncExitStack,
-    options: Mapping[str, Any],
-    faults: Sequence[str],
-    on_request: "Callable[[ReceivedRequest], None]",
-) -> "Sandbox":
+async def _open_sandbox(run: Run, faults: Sequence[str], options: Mapping[str, Any]) -> "Sandbox":
     """Start the sandbox; ConfigurationError for a wrong option."""
     from vidgen_async.cli.service_connection import sandbox_class  # noqa: PLC0415 - help needs no client and no sandbox
 
@@ -144,9 +128,13 @@ async def _open_sandbox(
     from vidgen_async import Client  # noqa: PLC0415 - as above
     from vidgen_async.sandbox import StateError, plan_text  # noqa: PLC0415 - it needs the extra
 
+    def log(request: "ReceivedRequest") -> None:
+        if request.is_over:
+            run.screen.print_fact("request" if run.settings.is_json else time.strftime("%H:%M:%S"), describe(request))
+
     problems = []
     try:
-        sandbox = sandbox_type(api_key=os.environ.get(KEY_VARIABLE) or None, on_request=on_request, **options)
+        sandbox = sandbox_type(api_key=os.environ.get(KEY_VARIABLE) or None, on_request=log, **options)
         Client(sandbox.api_key, base_url="http://localhost/openapi/v1")  # refuses quotes and placeholders
         for written in faults:
             try:
@@ -155,7 +143,7 @@ async def _open_sandbox(
                 problems.append(f"--fault {error}")
         if problems:
             raise ConfigurationError("; ".join(problems))
-        return await stack.enter_async_context(sandbox)
+        return await run.exits.enter_async_context(sandbox)
     except OSError as error:
         raise ConfigurationError(f"the sandbox {error.strerror or error}") from error
     except StateError as error:
@@ -188,11 +176,9 @@ def _print_notes(sandbox: "Sandbox", options: Mapping[str, Any], screen: "Screen
     screen.print_fact(
         "control", f"{sandbox.console_url}sandbox/ controls faults, the clock, accounts …; an unknown path lists all"
     )
-    if not _is_loopback(options["host"]):
-        screen.warn(
-            f"{options['host']} can be reached from other machines: every client sees the keys and prompts "
-            "of the sandbox and can change everything in it"
-        )
+    if not _is_loopback(host := options["host"]):
+        everything = "every client sees the keys and prompts of the sandbox and can change everything in it"
+        screen.warn(f"{host} can be reached from other machines: {everything}")
     screen.print_fact("sandbox", f"Ctrl-C stops it; its state is {'saved' if options['state'] else 'lost'}")
 
 
@@ -205,28 +191,19 @@ def _is_loopback(host: str) -> bool:
 
 def describe(request: "ReceivedRequest") -> str:
     """One line about a finished request, without its prompt and without what may be a secret in its path."""
-    if request.create is not None:
-        return _describe_create(request.create) + _failure(request)
-    place = "links: " if request.origin == "links" else ""
-    path, has_query, _ = request.path.partition("?")
-    shown = "/".join(segment if _SHOWN.fullmatch(segment) else "…" for segment in path.split("/"))
-    answer = f"{request.status}" if request.status else "no response"
-    fault = f", fault: {request.fault}" if request.fault else ""
-    return f"{place}{request.method} {shown}{has_query and '?…'}: {answer}{fault}{_failure(request)}"
-
-
-def _failure(request: "ReceivedRequest") -> str:
-    return f", the sandbox itself failed: {clean(request.error)}" if request.error else ""
-
-
-def _describe_create(create: "ReceivedCreate") -> str:
-    """The same for a create."""
-    model = create.body.get("model") if isinstance(create.body, dict) else None
-    facts = (
-        f"model {model}" if isinstance(model, str) else "no readable body",
-        f"status {create.status}" if create.status else "no response",
-        f"task {create.task_id}" if create.task_id else "no task",
-        "created by an earlier request" if create.replayed else "",
-        f"fault: {create.fault}" if create.fault else "",
-    )
-    return f"create {create.n}: {', '.join(fact for fact in facts if fact)}"
+    create, status = request.create, f"{request.status}" if request.status else "no response"
+    if create is None:
+        place = "links: " if request.origin == "links" else ""
+        path, has_query, _ = request.path.partition("?")
+        shown = "/".join(segment if _SHOWN.fullmatch(segment) else "…" for segment in path.split("/"))
+        what, facts = f"{place}{request.method} {shown}{has_query and '?…'}", [status]
+    else:
+        model = create.body.get("model") if isinstance(create.body, dict) else None
+        facts = [f"model {model}" if isinstance(model, str) else "no readable body"]
+        facts += [f"status {status}" if request.status else status]
+        facts += [f"task {create.task_id}" if create.task_id else "no task"]
+        facts += ["created by an earlier request"] if create.replayed else []
+        what = f"create {create.n}"
+    facts += [f"fault: {request.fault}"] if request.fault else []
+    facts += [f"the sandbox itself failed: {clean(request.error)}"] if request.error else []
+    return f"{what}: {', '.join(facts)}"

@@ -1,65 +1,28 @@
 """``vidgen completion`` and ``vidgen journal``, which print scripts and connect to nothing."""
 
-import re
-
 import click
-from click.shell_completion import BashComplete, CompletionItem, FishComplete, ZshComplete, add_completion_class
+from click.shell_completion import get_completion_class
 
 from vidgen_async.cli.options import OrderedGroup, refuse_empty
 from vidgen_async.cli.settings import WholeNumber
 from vidgen_async.errors import ConfigurationError
 
 
-@add_completion_class
-class QuotedBashComplete(BashComplete):
-    """Completion in bash. It inserts words as they are, so they are quoted here; zsh and fish quote them themselves."""
-
-    source_template = """\
-%(complete_func)s() {
-    local line
-    COMPREPLY=()
-    while IFS= read -r line; do
-        case $line in
-            plain,*) COMPREPLY+=("${line#*,}") ;;
-            dir,*) compopt -o dirnames ;;
-            file,*) compopt -o default ;;
-        esac
-    done <<< "$(env COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD %(complete_var)s=bash_complete "$1")"
-}
-
-complete -o nosort -F %(complete_func)s %(prog_name)s
-"""
-
-    def format_completion(self, item: CompletionItem) -> str:
-        """A backslash before each special character works inside quotation marks, too."""
-        value = re.sub(r"[^\w%+,./:=@-]", r"\\\g<0>", item.value)
-        return f"{item.type},{value}"
-
-
-@add_completion_class
-class WholeFishComplete(FishComplete):
-    """Completion in fish, of whole words: the script of click ends them at a comma."""
-
-    source_template = FishComplete.source_template.replace('split ","', 'split --max 1 ","')
-
-
-SHELLS = {"bash": QuotedBashComplete, "zsh": ZshComplete, "fish": WholeFishComplete}
-
-
 @click.command()
-@click.argument("shell", type=click.Choice(list(SHELLS)))
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     """Print the shell script that completes commands and options.
 
-    It completes option values and order ids too. To install it:
+    It completes option values too, and order ids of plain characters. To install it:
 
     \b
       eval "$(vidgen completion bash)"    # in ~/.bashrc
       eval "$(vidgen completion zsh)"     # in ~/.zshrc
       vidgen completion fish | source     # in config.fish
     """
-    click.echo(SHELLS[shell](context.find_root().command, {}, "vidgen", "_VIDGEN_COMPLETE").source())
+    if (script := get_completion_class(shell)) is not None:
+        click.echo(script(context.find_root().command, {}, "vidgen", "_VIDGEN_COMPLETE").source())
 
 
 @click.group(cls=OrderedGroup)

@@ -105,16 +105,15 @@ class Table:
     """The command to run next, printed below the notes."""
 
 
+def _clean_known(pairs: Iterable[tuple[str, object]]) -> tuple[tuple[str, str], ...]:
+    return tuple((clean(name), clean(str(value))) for name, value in pairs if value is not None and value != "")
+
+
 @frozen
 class Facts:
-    """Names with their values, one per line, cleaned."""
+    """Names with their values, one per line, cleaned, without those that are unknown."""
 
-    pairs: Sequence[tuple[str, ...]] = field(converter=_clean_rows)
+    pairs: Sequence[tuple[str, str]] = field(converter=_clean_known)
 
 
 View: TypeAlias = str | Facts | Table
-
-
-def facts_of(pairs: Iterable[tuple[str, object]]) -> Facts:
-    """Facts without the values that are unknown."""
-    return Facts(tuple((name, str(value)) for name, value in pairs if value is not None and value != ""))

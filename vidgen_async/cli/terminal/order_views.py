@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from attrs import astuple
 
-from vidgen_async.cli.terminal.formatting import Document, Facts, Table, age, facts_of, moment
+from vidgen_async.cli.terminal.formatting import Document, Facts, Table, age, moment
 from vidgen_async.types import (
     CHECK_REFUND,
     Attempt,
@@ -31,11 +31,6 @@ _SUMS = ("videos", "points", "stated", "estimated", "unknown cost", "uncertain")
 def task_document(task: VideoTask) -> Document:
     """A task (2.5), and as ``advice`` what to check about a failed one. The ``video_url`` is signed."""
     return {"task_id": task.id, **task.to_dict(), "advice": _advice(task.status)}
-
-
-def change_document(task: VideoTask, seen_at: datetime, order_id: str | None) -> Document:
-    """A change of a watched task."""
-    return {**task_document(task), "order_id": order_id, "seen_at": seen_at.isoformat()}
 
 
 def order_document(order: Order, *, with_request: bool = False) -> Document:
@@ -194,13 +189,12 @@ def order_facts(order: Order, *, with_request: bool) -> Facts:
             for attempt in order.unclear
             if attempt.evidence is not None and attempt.evidence.body
         ]
-    return facts_of(pairs)
+    return Facts(pairs)
 
 
 def _balance(evidence: Evidence | None) -> str:
     """The balance before and after an uncertain create, and what it proves."""
-    after = None if evidence is None else evidence.balance_after
-    if evidence is None or after is None:
+    if evidence is None or (after := evidence.balance_after) is None:
         return ""
     before = evidence.balance_before
     if before is None:

@@ -7,19 +7,10 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import click
+from rich import progress
 from rich.console import Console, RenderableType
 from rich.filesize import decimal
 from rich.live import Live
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TransferSpeedColumn,
-)
 from rich.table import Column
 from rich.text import Text
 
@@ -134,7 +125,7 @@ class RichScreen(Screen):
     def __init__(self, show_view: Callable[[View], None] = show_plain, console: Console | None = None) -> None:
         super().__init__(show_view)
         self._console = console or Console(stderr=True, highlight=False, markup=False, emoji=False)
-        self._progress: Progress | None = None
+        self._progress: progress.Progress | None = None
         self._live: Live | None = None
         self._is_state = False
 
@@ -145,7 +136,7 @@ class RichScreen(Screen):
         self._print_paragraph("warning: ", text, _LABEL_STYLES["warning"], indent=0)
 
     def start_step(self, text: str) -> None:
-        self._start(text, TimeElapsedColumn())
+        self._start(text, progress.TimeElapsedColumn())
 
     def show_state(self, state: str) -> None:
         if not self._is_state or self._progress is None:
@@ -156,7 +147,7 @@ class RichScreen(Screen):
 
     def show_received(self, received: int, total: int | None) -> None:
         if not self._is_receiving or self._progress is None:
-            self._start("downloading", BarColumn(), DownloadColumn(), TransferSpeedColumn())
+            self._start("downloading", progress.BarColumn(), progress.DownloadColumn(), progress.TransferSpeedColumn())
             self._is_receiving = True
         if self._progress is not None:
             self._progress.update(self._progress.task_ids[0], completed=received, total=total)
@@ -168,7 +159,8 @@ class RichScreen(Screen):
                 self._print_paragraph(f"{label}: ", line, _LABEL_STYLES[label], indent=0)
             else:
                 style = "bold" if line in report.commands else ""
-                self._print(Text(f"  {clean(line)}", style))  # not wrapped, so that it can be copied
+                # Not wrapped, so that it can be copied.
+                self._console.print(Text(f"  {clean(line)}", style), soft_wrap=True)
 
     def live(self, render: Render) -> Live | None:
         self.close()
@@ -185,28 +177,25 @@ class RichScreen(Screen):
         return self._live
 
     def close(self) -> None:
-        progress, self._progress = self._progress, None
-        live, self._live = self._live, None
+        shown, self._progress, self._live = (self._progress, self._live), None, None
         self._is_state = self._is_receiving = False
-        if progress is not None:
-            progress.stop()
-        if live is not None:
-            live.stop()
+        for view in shown:
+            if view is not None:
+                view.stop()
 
     def _print_paragraph(self, label: str, text: str, style: str, indent: int | None = None) -> None:
         """Print sentences, wrapped between words; a long word, such as a path, stays whole."""
         indent = len(label) if indent is None else indent
         paragraph = Text(wrap(f"{label}{clean(text)}", self._console.width, indent))
         paragraph.stylize(style, 0, len(label.rstrip()))
-        self._print(paragraph)
+        self._console.print(paragraph, soft_wrap=True)  # it is wrapped
 
-    def _print(self, text: Text) -> None:
-        """Print lines without wrapping them."""
-        self._console.print(text, soft_wrap=True)
-
-    def _start(self, text: str, *columns: ProgressColumn) -> None:
+    def _start(self, text: str, *columns: progress.ProgressColumn) -> None:
         self.close()
-        what = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
-        self._progress = Progress(SpinnerColumn(), what, *columns, console=self._console, transient=True)
+        cut = Column(no_wrap=True, overflow="ellipsis")
+        what = progress.TextColumn("{task.description}", markup=False, table_column=cut)
+        self._progress = progress.Progress(
+            progress.SpinnerColumn(), what, *columns, console=self._console, transient=True
+        )
         self._progress.add_task(clean(text), total=None)
         self._progress.start()
