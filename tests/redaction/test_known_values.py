@@ -101,12 +101,12 @@ def utf_16(char: str) -> list[int]:
     return [int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data), 2)]
 
 
-def test_after_the_last_search_more_is_hidden_and_never_less(monkeypatch):
+def test_of_a_long_value_more_is_hidden_and_never_less(monkeypatch):
     value = "a boat sails at dawn, and the crew sings of the sea; " * 3
     text = "the crew sings loudly. a boat sails at noon. It says: a boat sails at dawn, and the crew."
     exact = KnownValues([value]).hide(text)
 
-    monkeypatch.setattr(known_values, "_MOST_SEARCHED", 0)
+    monkeypatch.setattr(known_values, "_MOST_RUNS", 0)
 
     assert exact == "the crew sings loudly. a boat sails at noon. It says: …."
     shown = KnownValues([value]).hide(text)

@@ -21,13 +21,11 @@ FEW = 6
 #: Shorter known values are not hidden: that would make every message unreadable.
 FEWEST = 3
 
-#: Of a long value, blocks of this many letters are stored, one per step: RUN consecutive letters contain a whole block.
-_BLOCK = 12
-_STEP = RUN - _BLOCK + 1
-_BLOCKS_PER_STEP = 1 << 12
-#: A text that has blocks in common with a long value is searched for its runs. After this many letters were searched,
-#: the remaining runs with such blocks are hidden without a search.
-_MOST_SEARCHED = 1 << 25
+#: Of a value with more letters, every fifth part of 12 letters is searched for, to save memory: RUN consecutive letters
+#: contain one of these. What is hidden may then be a little more.
+_MOST_RUNS = 1 << 13
+_STEP = 5
+_PARTS_PER_STEP = 1 << 12
 #: This many characters are prepared in one step, which takes a few milliseconds; a piece counts for 20 more.
 _MOST_PER_STEP = 1 << 15
 _PIECE_COST = 20
@@ -78,15 +76,7 @@ class KnownValues:
         for _ in self._preparing:
             pass
         letters = letters_of(text)
-        blocks = [letters[at : at + _BLOCK] for at in range(len(letters) - _BLOCK + 1)]
-        distinct = set(blocks)
-        found = [
-            (start, end, form.stands_alone)
-            for form in self._prepared
-            for start, end in (
-                _find_runs(form, letters, blocks, distinct & form.blocks) if form.blocks else _find_whole(form, letters)
-            )
-        ]
+        found = [(*place, form.stands_alone) for form in self._prepared for place in form.find_in(letters)]
         return _hide_letters(text, found) if found else text
 
     def _prepare(self) -> Generator[None, None, None]:
@@ -106,11 +96,10 @@ class KnownValues:
                 cost = 0
                 yield
         letters = "".join(pieces)
-        form = _Form(letters, stands_alone=len(letters) < FEW and is_ascii)
-        ends = len(letters) - _BLOCK + 1 if len(letters) >= RUN else 0
-        for start in range(0, ends, _STEP * _BLOCKS_PER_STEP):
-            stop = min(start + _STEP * _BLOCKS_PER_STEP, ends)
-            form.blocks.update([letters[at : at + _BLOCK] for at in range(start, stop, _STEP)])
+        form = _Form(letters, len(letters) < FEW and is_ascii, 1 if len(letters) <= _MOST_RUNS else _STEP)
+        starts = range(0, len(letters) - form.size + 1 if len(letters) >= RUN else 0, form.step)
+        for first in range(0, len(starts), _PARTS_PER_STEP):
+            form.parts.update([letters[at : at + form.size] for at in starts[first : first + _PARTS_PER_STEP]])
             yield
         if letters:
             self._prepared.append(form)
@@ -155,47 +144,30 @@ def _unescape(piece: str) -> str:
 
 @frozen
 class _Form:
-    """The letters of a value, raw or in Base64. Of a long one, which has blocks, every run of RUN letters is found."""
+    """The letters of a value, raw or in Base64. Of a long one, every run of RUN letters is found."""
 
     letters: str
     #: Whether it is hidden only where it is not part of a word.
     stands_alone: bool
-    blocks: set[str] = field(factory=set)
+    #: How far apart its ``parts`` of ``size`` letters are.
+    step: int
+    parts: set[str] = field(factory=set)
 
+    @property
+    def size(self) -> int:
+        return RUN - self.step + 1
 
-def _find_whole(form: _Form, letters: str) -> Iterator[tuple[int, int]]:
-    """Where the form begins and ends in the letters of a text."""
-    at = letters.find(form.letters)
-    while at >= 0:
-        yield at, at + len(form.letters)
-        at = letters.find(form.letters, at + 1)
-
-
-def _find_runs(form: _Form, letters: str, blocks: list[str], common: set[str]) -> Iterator[tuple[int, int]]:
-    """Where parts of the form begin and end; only runs with a ``common`` block are searched for."""
-    if not common:
-        return
-    is_common = [block in common for block in blocks]
-    searches = _MOST_SEARCHED // len(form.letters)
-    start = end = offset = 0
-    for at in range(len(letters) - RUN + 1):
-        if not any(is_common[at : at + _STEP]):
-            continue
-        run = letters[at : at + RUN]
-        if not form.letters.startswith(run, at + offset):
-            # After the last search, the run is hidden to be on the safe side.
-            place = form.letters.find(run) if searches > 0 else at + offset
-            searches -= 1
-            if place < 0:
-                continue
-            offset = place - at
-        if end and at >= end:
-            yield start, end
-        if at >= end:
-            start = at
-        end = at + RUN
-    if end:
-        yield start, end
+    def find_in(self, letters: str) -> Iterator[tuple[int, int]]:
+        """Where it, or a part of a long one, begins and ends in the letters of a text."""
+        if self.parts:
+            around, size = self.step - 1, self.size
+            for at in range(len(letters) - size + 1):
+                if letters[at : at + size] in self.parts:
+                    yield max(at - around, 0), min(at + size + around, len(letters))
+        else:
+            at = -1
+            while (at := letters.find(self.letters, at + 1)) >= 0:
+                yield at, at + len(self.letters)
 
 
 def _hide_letters(text: str, found: Iterable[tuple[int, int, bool]]) -> str:
