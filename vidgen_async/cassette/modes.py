@@ -7,13 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from attrs import evolve
 
-from vidgen_async.cassette.document import Document
+from vidgen_async.cassette.recorder import Recorder
 from vidgen_async.cassette.recording import RecordingTransport
 from vidgen_async.cassette.replay import ReplayTransport
 from vidgen_async.cassette.request_matching import Claim
-from vidgen_async.cassette.secret_scan import load_if_there
 from vidgen_async.cassette.settings import Cassette, Mode, ModeName, as_cassette
-from vidgen_async.clock import Clock
 from vidgen_async.errors import CassetteExhaustedError, CassetteMissError, CassetteNotFoundError
 from vidgen_async.events import Event
 from vidgen_async.transports.base import Connection, Response, Transport
@@ -29,8 +27,11 @@ _NOT_RECORDED = (CassetteMissError, CassetteExhaustedError)
 class _Recorded(ReplayTransport):
     """The interactions that were recorded before, each once, without those whose caller was cancelled."""
 
-    def __init__(self, cassette: Cassette, document: Document, clock: Clock) -> None:
-        self._open(evolve(cassette, exhausted="error"), document, clock)
+    def __init__(self, cassette: Cassette, recorder: Recorder) -> None:
+        super().__init__(evolve(cassette, exhausted="error"))
+        self._clock = recorder.clock
+        recorder.append_to(self._document)
+        self.has_create: bool = any(interaction.op == _CREATE for interaction in self._document.interactions)
 
     async def _claim(self, request: Request) -> Claim:
         while (claim := await super()._claim(request)).interaction.is_cancelled:
@@ -53,14 +54,11 @@ class AppendingTransport(RecordingTransport):
         self, inner: Transport, cassette: Cassette | str | os.PathLike[str], *, auto_publish: bool = True
     ) -> None:
         super().__init__(inner, cassette, auto_publish=auto_publish)
-        before = self._recorder.before
-        self._recorded = None if before is None else _Recorded(self.cassette, before, self._recorder.clock)
-        played = () if before is None else before.interactions
-        #: Replayed orders were never made: if the cassette has one, no durable journal stores any.
-        self.is_replay = self.is_replay or any(interaction.op == _CREATE for interaction in played)
-
-    def _load_before(self) -> Document | None:
-        return load_if_there(self.cassette.path)
+        self._recorded: _Recorded | None = None
+        if self.cassette.exists():
+            self._recorded = _Recorded(self.cassette, self._recorder)
+            #: Replayed orders were never made: if the cassette has one, no durable journal stores any.
+            self.is_replay |= self._recorded.has_create
 
     async def send(self, request: Request) -> Response:
         """Replay the response, or send the request with the inner transport and record it."""

@@ -16,9 +16,9 @@ from attrs import evolve, frozen
 
 from vidgen_async.cassette.body_decoding import BLOBS
 from vidgen_async.cassette.body_encoding import Blob
-from vidgen_async.cassette.document import FORMAT, VERSION, Document, Interaction, Meta, meta_form, to_text
-from vidgen_async.cassette.reader import Reader
-from vidgen_async.cassette.secret_scan import load_if_there, publish, redact_again, refuse_secrets, store
+from vidgen_async.cassette.document import FORMAT, VERSION, Document, Interaction, Meta, meta_form, to_text, write
+from vidgen_async.cassette.reader import Reader, load
+from vidgen_async.cassette.secret_scan import redact_again, refuse_secrets, store, write_atomically
 from vidgen_async.errors import CassetteBusyError, CassetteError, CassetteInvalidError, CassetteNotFoundError
 
 try:
@@ -158,12 +158,12 @@ class RecoveredRecording:
         for name in {body["blob"] for body in bodies if "blob" in body}:
             if (source / name).is_file() and not (target / name).exists():
                 store(Blob(name, (source / name).read_bytes()), target)
-        publish(self.document, self.target)
+        write_atomically(self.target, write(self.document).encode())
         return self.target
 
     def _refuse_to_replace(self) -> None:
         try:
-            old = load_if_there(self.target)
+            old = load(self.target) if self.target.exists() else None
         except CassetteInvalidError as error:
             raise CassetteError(f"{error.message.rstrip('.')}. Nothing was written.", advice=_REPLACE) from error
         if old is not None and Counter(map(_content, old.interactions)) - Counter(
@@ -210,9 +210,8 @@ def recover(part: str | os.PathLike[str]) -> RecoveredRecording:
             finished += _read_line(_object(line) or {}, began, opened, reader)
         except (KeyError, TypeError, ValueError, RecursionError, CassetteInvalidError):
             damaged += 1
-    before = load_if_there(target) if began.get("append") else None
-    if before is None:
-        before = Document(reader.meta(began.get("meta")))
+    is_append = began.get("append") and target.exists()
+    before = load(target) if is_append else Document(reader.meta(began.get("meta")))
     # The interactions of an appending recording that was already published are on the cassette.
     there = {interaction.n for interaction in before.interactions}
     new = sorted((one for one in finished if one.n not in there), key=lambda one: one.n)

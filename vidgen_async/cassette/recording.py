@@ -15,7 +15,7 @@ from attrs import evolve, field, mutable
 from vidgen_async import errors
 from vidgen_async.cassette.body_decoding import body_length
 from vidgen_async.cassette.body_encoding import BodyCapture, is_textual, read_through
-from vidgen_async.cassette.document import CANCELLED, Document, Failure, outcome_form, times_form
+from vidgen_async.cassette.document import CANCELLED, Failure, outcome_form, times_form
 from vidgen_async.cassette.recorder import Recorder
 from vidgen_async.cassette.settings import Cassette, as_cassette
 from vidgen_async.clock import LoopClock, hold_of
@@ -57,15 +57,9 @@ class RecordingTransport(WrappingTransport):
         super().__init__(inner)
         self.cassette: Cassette = as_cassette(cassette)
         self._auto_publish = auto_publish
-        self._recorder = Recorder(self.cassette, self.clock or LoopClock(), before=self._load_before())
-        self._active: set[InteractionRecorder] = set()
+        self._recorder = Recorder(self.cassette, self.clock or LoopClock())
         self._is_closed = False
-        self._is_over = False
         self.is_published: bool = False
-
-    def _load_before(self) -> Document | None:
-        """The cassette to which this recording is appended."""
-        return None
 
     @property
     def part(self) -> Path:
@@ -112,7 +106,7 @@ class RecordingTransport(WrappingTransport):
             async with self._recorder.lock:
                 self._check_open(request)
                 n = self._recorder.begin(request)
-            interaction = InteractionRecorder(self._recorder, self._active, n, self._recorder.elapsed)
+            interaction = InteractionRecorder(self._recorder, n, self._recorder.elapsed)
             try:
                 await interaction.record_request(request)
             except BaseException:
@@ -151,14 +145,13 @@ class RecordingTransport(WrappingTransport):
         if self.is_published:
             return self.cassette.path
         path = self._recorder.publish()
-        self.is_published = self._is_over = True
+        self.is_published = True
         return path
 
     def give_up(self) -> None:
         """Publish nothing: the old cassette stays, and the finished interactions are in the ``part`` file."""
-        self._is_over = True
+        self._recorder.close()
         if self._recorder.is_begun:
-            self._recorder.close()
             Event.CASSETTE_NOT_PUBLISHED.log(logger, path=self.part)
 
     async def aclose(self) -> None:
@@ -166,9 +159,9 @@ class RecordingTransport(WrappingTransport):
         is_failing = sys.exception() is not None
         self._is_closed = True
         await self.inner.aclose()
-        for interaction in sorted(self._active, key=lambda one: one.n):
-            await interaction.record_close()
-        if self._is_over or not self._auto_publish or not self._recorder.is_begun:
+        for _, record_close in sorted(self._recorder.open.items()):
+            await record_close()
+        if self._recorder.is_over or not self._auto_publish or not self._recorder.is_begun:
             return
         if is_failing:
             self.give_up()
@@ -178,7 +171,7 @@ class RecordingTransport(WrappingTransport):
                 await asyncio.to_thread(self.publish)
 
     def _check_open(self, request: Request) -> None:
-        if self._is_closed or self._is_over:
+        if self._is_closed or self._recorder.is_over:
             message = f"{request.op}: the transport is closed"
             raise TransportClosedError(message, delivery=Delivery.NOT_SENT, phase=Phase.BUILD, op=request.op)
 
@@ -188,8 +181,6 @@ class InteractionRecorder:
     """Records one request with its ordinal ``n``; the observer of its response."""
 
     recorder: Recorder
-    #: All that have no outcome yet.
-    active: "set[InteractionRecorder]"
     n: int
     started: float
     answered: float | None = field(default=None, init=False)
@@ -201,13 +192,12 @@ class InteractionRecorder:
 
     async def record_request(self, request: Request) -> None:
         """Before anything is sent. CassetteError when it cannot be written."""
-        self.active.add(self)
         try:
             sent = None if request.body is None else await read_through(request.body)
         except Exception:  # noqa: BLE001 - it is the caller's own; the inner transport raises it, too, with its evidence
             sent = None
         async with self.recorder.lock:
-            await self.recorder.write_request(self.n, request, sent)
+            await self.recorder.write_request(self.n, request, sent, self.record_close)
 
     def record_status(self, status: int, headers: Headers) -> None:
         """The status line and the headers were received."""
@@ -264,7 +254,6 @@ class InteractionRecorder:
 
     async def discard(self) -> None:
         """It never became a request: it could not be written, or was not sent."""
-        self.active.discard(self)
         if self.n in self.recorder.open:
             async with self.recorder.lock:
                 await self.recorder.write_outcome(self.n, lambda: {"e": "drop", "n": self.n})
@@ -273,7 +262,6 @@ class InteractionRecorder:
         """Record the outcome. ``how`` a body that is incomplete without an error ended: closed early, or cancelled."""
         times = times_form(self.started, self.answered, self.recorder.elapsed)
         async with self.recorder.lock:
-            self.active.discard(self)
             await self.recorder.write_outcome(
                 self.n,
                 lambda: {"e": "done", "n": self.n, "t": times, **self._outcome(failure, how)},

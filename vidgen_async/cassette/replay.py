@@ -12,8 +12,7 @@ from yarl import URL
 from vidgen_async import errors
 from vidgen_async.cassette.body_decoding import body_bytes, stream_body
 from vidgen_async.cassette.body_encoding import read_through
-from vidgen_async.cassette.document import Document, Failure, Interaction
-from vidgen_async.cassette.redactor import Redactor
+from vidgen_async.cassette.document import Failure, Interaction
 from vidgen_async.cassette.request_matching import Claim, RequestMatcher
 from vidgen_async.cassette.settings import Cassette, as_cassette
 from vidgen_async.clock import Clock, VirtualClock, hold_of
@@ -56,30 +55,18 @@ class ReplayTransport(Transport):
     is_replay = True
 
     def __init__(self, cassette: Cassette | str | os.PathLike[str]) -> None:
-        cassette = as_cassette(cassette)
-        document = cassette.load()
+        self.cassette: Cassette = as_cassette(cassette)
+        self._document = document = self.cassette.load()
         self.clock: VirtualClock = VirtualClock(document.meta.recorded_at)
-        self._open(cassette, document, self.clock)
-
-    def _open(self, cassette: Cassette, document: Document, clock: Clock) -> None:
-        """Each outcome takes its time on ``clock`` if that is virtual."""
-        self.cassette: Cassette = cassette
+        #: Each outcome takes its time on it if it is virtual.
+        self._clock: Clock = self.clock
         self.base_url: URL | None = None if document.meta.base_url is None else URL(document.meta.base_url)
         """The base URL of the recorded service, for the client of this replay."""
         self.misses: list[CassetteError] = []
         """The errors of requests that are not on the cassette, in order."""
         self.played: list[int] = []
         """The ordinals of the replayed interactions, in order."""
-        make_redactor = partial(
-            Redactor,
-            prompts=cassette.prompts,
-            secrets=cassette.secrets,
-            is_numbered=False,
-            origin=document.meta.origin,
-        )
-        self._matcher = RequestMatcher(document, cassette, (make_redactor(), make_redactor(hides_own_queries=False)))
-        self._document = document
-        self._clock = clock
+        self._matcher = RequestMatcher(document, self.cassette)
         self._closed = asyncio.Event()
         self._reading = asyncio.Lock()
 

@@ -4,7 +4,7 @@ requests share a queue with their interactions in recorded order; each request c
 import hashlib
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from operator import eq
 from pathlib import Path
@@ -56,10 +56,19 @@ class Claim:
 class RequestMatcher:
     """The queues of a cassette, by requests with its own pseudonyms, or by everything but other secrets."""
 
-    def __init__(self, document: Document, cassette: Cassette, redactors: Sequence[Redactor]) -> None:
-        """``redactors``: how requests may have been redacted when they were recorded, the most probable first."""
+    def __init__(self, document: Document, cassette: Cassette) -> None:
         self._cassette = cassette
-        self._redactors = redactors
+        #: How requests may have been redacted when they were recorded, the most probable first.
+        self._redactors = [
+            Redactor(
+                prompts=cassette.prompts,
+                secrets=cassette.secrets,
+                is_numbered=False,
+                origin=document.meta.origin,
+                hides_own_queries=hides_own_queries,
+            )
+            for hides_own_queries in (True, False)
+        ]
         self._ignored = tuple(tuple(pointer[1:].split("/")) for pointer in cassette.ignore)
         #: Recorded URLs and bodies: a request made from a replayed response matches them unchanged.
         self._recorded: set[str] = set()

@@ -12,10 +12,10 @@ from attrs import evolve, frozen
 
 from vidgen_async.atomic_file import AtomicFile
 from vidgen_async.cassette.body_encoding import Blob, hides_a_secret
-from vidgen_async.cassette.document import Document, Interaction, interaction_form, write
-from vidgen_async.cassette.reader import Reader, load
+from vidgen_async.cassette.document import Document, Interaction, interaction_form
+from vidgen_async.cassette.reader import Reader
 from vidgen_async.cassette.redactor import Redactor
-from vidgen_async.errors import CassetteError, CassetteNotFoundError, CassetteSecretError
+from vidgen_async.errors import CassetteError, CassetteSecretError
 from vidgen_async.redaction.pseudonyms import Secrets, unify_pseudonyms
 from vidgen_async.redaction.secret_names import HeaderKind, find_secret_form, kind_of_header
 
@@ -169,16 +169,6 @@ def drop_secret_bytes(line: dict[str, Any], bad: set[str], redactor: Redactor) -
     return {**line, "response": {**line["response"], "body": facts}}
 
 
-def publish(document: Document, target: Path, redactor: Redactor | None = None) -> None:
-    """Replace ``target`` by the cassette, unless that fails; ``redactor`` is that of a new recording."""
-    if redactor is None:
-        refuse_secrets(document)
-    else:
-        document = without_secrets(document, redactor)
-        refuse_secrets(document, redactor.secrets, origin=redactor.origin)
-    write_atomically(target, write(document).encode())
-
-
 def store(blob: Blob, directory: Path) -> bool:
     """Write a blob, unless it exists already, undamaged. Return whether it was written."""
     target = directory / blob.name
@@ -187,14 +177,6 @@ def store(blob: Blob, directory: Path) -> bool:
             return False
     write_atomically(target, blob.data, is_durable=False)
     return True
-
-
-def load_if_there(path: Path) -> Document | None:
-    """The cassette, or None if there is no such file."""
-    try:
-        return load(path)
-    except CassetteNotFoundError:
-        return None
 
 
 def write_atomically(target: Path, data: bytes, *, is_durable: bool = True) -> None:
