@@ -13,7 +13,7 @@ from attrs import mutable
 from yarl import URL
 
 from vidgen_async import Client
-from vidgen_async.cassette import Cassette, Mode, load
+from vidgen_async.cassette import Cassette, Mode
 from vidgen_async.cassette.modes import resolve_auto
 from vidgen_async.client import RECOMMENDED_INTERVAL
 from vidgen_async.client.settings import checked_base_url, checked_key, make_transport
@@ -22,7 +22,7 @@ from vidgen_async.errors import CassetteBusyError, CassetteError, ConfigurationE
 from vidgen_async.journal import MemoryJournal
 from vidgen_async.pytest_plugin import VidgenCassette
 from vidgen_async.pytest_plugin.event_loops import get_on_loop, has_loop
-from vidgen_async.pytest_plugin.settings import MARKER, directory_of, marker_arguments, mode_of, source_of
+from vidgen_async.pytest_plugin.settings import directory_of, marker_arguments, mode_of, source_of
 from vidgen_async.transports import ReplayTransport, is_on_this_machine, on_cassette
 
 #: Polling interval in seconds: a sandbox makes a video in four.
@@ -143,7 +143,6 @@ def pytest_runtest_makereport(
             session.is_busy = isinstance(error, CassetteBusyError)
         _explain(report, session, error)
         if report.when == "teardown":
-            _summarize(report, session)
             del item.stash[_SESSION]
     return report
 
@@ -158,19 +157,6 @@ def _explain(report: pytest.TestReport, session: Session, error: BaseException |
     if session.part is not None:
         text = f"{session.cassette.path} was not recorded; the interactions until the failure are in {session.part}"
         report.sections.append((_TITLE, text))
-
-
-def _summarize(report: pytest.TestReport, session: Session) -> None:
-    """Add the outcome of a recording to the report of the teardown, which may come from another process."""
-    transport = session.cassette.transport
-    if not isinstance(transport, ReplayTransport) and transport.is_published:
-        count = len(load(session.cassette.path).interactions)
-        text = f"recorded {session.cassette.path} ({count} interactions)"
-    elif session.part is not None:
-        text = f"not recorded, as {report.nodeid} did not pass: {session.part}"
-    else:
-        return
-    report.user_properties.append((MARKER, text))
 
 
 def _session(request: pytest.FixtureRequest) -> Session:

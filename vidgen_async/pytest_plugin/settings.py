@@ -12,7 +12,6 @@ import pytest
 MODES = ("replay", "record", "append", "auto")
 SOURCES = ("service", "sandbox")
 MODE_VARIABLE = "VIDGEN_CASSETTE_MODE"
-#: The marker of tests; also the property in a report of a test: the outcome of a recording.
 MARKER = "vidgen_cassette"
 _ARGUMENTS = ("name", "mode", "exhausted", "prompts", "ignore", "secrets", "allow_unused")
 
