@@ -77,9 +77,18 @@ def check(
     errors: list[CassetteError] = []
     for path in map(Path, paths):
         try:
-            if path.exists():
-                folders += _folders_below(path) if path.is_dir() else [path.parent]
-            found.update(dict.fromkeys(_cassettes_at(path)))
+            if path.is_dir():
+                folders += (inside := list(_folders_below(path)))
+                files = [file for folder in inside for file in _files_in(folder)]
+                below = [file for file in files if file.suffix == ".json" and _is_cassette(file)]
+                if not below:
+                    raise CassetteNotFoundError(f"there is no cassette in the directory {path}", path=str(path))
+                found.update(dict.fromkeys(below))
+                continue
+            folders += [path.parent] if path.exists() else []
+            if not path.is_file() or not _is_cassette(path):
+                load(path)  # raises the error that describes the file
+            found[path] = None
         except CassetteError as error:
             errors.append(error)
         except OSError as error:
@@ -90,19 +99,6 @@ def check(
     if with_orphans:
         problems += (problem for folder in dict.fromkeys(folders) for problem in orphans_in(folder))
     return CheckResult(tuple(found), tuple(problems), tuple(errors))
-
-
-def _cassettes_at(path: Path) -> list[Path]:
-    """The cassette, or those in a directory and below it, sorted; other files are ignored."""
-    if path.is_dir():
-        files = (file for folder in _folders_below(path) for file in _files_in(folder))
-        below = [file for file in files if file.suffix == ".json" and _is_cassette(file)]
-        if not below:
-            raise CassetteNotFoundError(f"there is no cassette in the directory {path}", path=str(path))
-        return below
-    if not path.is_file() or not _is_cassette(path):
-        load(path)  # raises the error that describes the file
-    return [path]
 
 
 def _is_cassette(path: Path) -> bool:
@@ -146,22 +142,22 @@ def check_cassette(path: Path, *, now: datetime, max_age: timedelta | None = Non
 
 def _blob_problems(path: Path, document: Document) -> Iterator[Problem]:
     for at, interaction in enumerate(document.interactions):
-        for part, body in (("request", interaction.request.body), ("response", interaction.body)):
-            if body is None or "blob" not in body:
-                continue
-            kind, name = ProblemKind.BLOB_DAMAGED, f"{BLOBS}/{body['blob']}"
-            try:
-                with (path.parent / name).open("rb") as file:
-                    for _ in verify_blob(body, file):
-                        pass
-                continue
-            except FileNotFoundError:
-                kind, message = ProblemKind.BLOB_MISSING, f"there is no {name}"
-            except OSError as error:
-                message = f"{name} cannot be read: {error.strerror or error}"
-            except ValueError as error:
-                message = f"{name} {error}"
-            yield Problem(path, kind, f"/interactions/{at}/{part}/body", message)
+        body = interaction.body or {}
+        if "blob" not in body:
+            continue
+        kind, name = ProblemKind.BLOB_DAMAGED, f"{BLOBS}/{body['blob']}"
+        try:
+            with (path.parent / name).open("rb") as file:
+                for _ in verify_blob(body, file):
+                    pass
+            continue
+        except FileNotFoundError:
+            kind, message = ProblemKind.BLOB_MISSING, f"there is no {name}"
+        except OSError as error:
+            message = f"{name} cannot be read: {error.strerror or error}"
+        except ValueError as error:
+            message = f"{name} {error}"
+        yield Problem(path, kind, f"/interactions/{at}/response/body", message)
 
 
 def orphans_in(folder: Path) -> Iterator[Problem]:

@@ -8,7 +8,7 @@ import stat
 import weakref
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,11 @@ ENDING = ".part"
 _REPLACE = "publish(replace=True) replaces it."
 
 
+def _lock(file: int) -> None:
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 class PartialRecording:
     """The file of one recording. It is locked while it is open; a killed recording holds no lock."""
 
@@ -43,10 +48,9 @@ class PartialRecording:
         """Begin. CassetteBusyError when another recording has locked it; the file of a killed one is renamed."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            while self._file is None:
-                self._file = self._lock()
-            # Also for a recording that is never closed.
-            self._finalizer = weakref.finalize(self, os.close, self._file)
+            while (file := self._open()) is None:
+                pass
+            self._hold(file, 0)
             begin = {"e": "begin", "format": FORMAT, "version": VERSION, "append": is_append, "meta": meta_form(meta)}
             self.write(to_text(begin))
         except OSError as error:
@@ -75,14 +79,12 @@ class PartialRecording:
         beside = self.path.with_name(f"{self.path.name}.new")
         beside.unlink(missing_ok=True)
         file = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(file)
         with os.fdopen(os.dup(file), "ab") as whole:
             whole.write(text)
         beside.replace(self.path)
         self.close()
-        self._file, self._length = file, len(text)
-        self._finalizer = weakref.finalize(self, os.close, file)
+        self._hold(file, len(text))
 
     def close(self) -> None:
         """Unlock and close it; the file stays."""
@@ -95,21 +97,23 @@ class PartialRecording:
         self.path.unlink(missing_ok=True)
         self.close()
 
-    def _lock(self) -> int | None:
+    def _hold(self, file: int, length: int) -> None:
+        self._file, self._length = file, length
+        # Also for a recording that is never closed.
+        self._finalizer = weakref.finalize(self, os.close, file)
+
+    def _open(self) -> int | None:
         """The file, empty and locked; None when it was removed before it was locked."""
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with ExitStack() as stack:
+            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            stack.callback(os.close, file)
+            try:
+                _lock(file)
+            except BlockingIOError as error:
+                raise CassetteBusyError(f"another recording of this cassette is under way ({self.path})") from error
             if self._is_new(file):
+                stack.pop_all()
                 return file
-        except BlockingIOError as error:
-            os.close(file)
-            raise CassetteBusyError(f"another recording of this cassette is under way ({self.path})") from error
-        except BaseException:
-            os.close(file)
-            raise
-        os.close(file)
         return None
 
     def _is_new(self, file: int) -> bool:
@@ -154,8 +158,7 @@ class RecoveredRecording:
             self._refuse_to_replace()
         refuse_secrets(self.document)
         source, target = self.part.parent / BLOBS, self.target.parent / BLOBS
-        bodies = (body for one in self.document.interactions for body in (one.request.body, one.body) if body)
-        for name in {body["blob"] for body in bodies if "blob" in body}:
+        for name in {one.body["blob"] for one in self.document.interactions if one.body and "blob" in one.body}:
             if (source / name).is_file() and not (target / name).exists():
                 store(Blob(name, (source / name).read_bytes()), target)
         write_atomically(self.target, write(self.document).encode())

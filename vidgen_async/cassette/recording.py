@@ -108,7 +108,12 @@ class RecordingTransport(WrappingTransport):
                 n = self._recorder.begin(request)
             interaction = InteractionRecorder(self._recorder, n, self._recorder.elapsed)
             try:
-                await interaction.record_request(request)
+                sent = None if request.body is None else await read_through(request.body)
+            except Exception:  # noqa: BLE001 - it is the caller's own; the inner transport raises it with its evidence
+                sent = None
+            try:
+                async with self._recorder.lock:
+                    await self._recorder.write_request(n, request, sent, interaction.record_close)
             except BaseException:
                 await interaction.discard()
                 raise
@@ -189,15 +194,6 @@ class InteractionRecorder:
     _status: int | None = field(default=None, init=False)
     _headers: Headers = field(factory=make_headers, init=False)
     _capture: BodyCapture = field(factory=lambda: BodyCapture(0), init=False)
-
-    async def record_request(self, request: Request) -> None:
-        """Before anything is sent. CassetteError when it cannot be written."""
-        try:
-            sent = None if request.body is None else await read_through(request.body)
-        except Exception:  # noqa: BLE001 - it is the caller's own; the inner transport raises it, too, with its evidence
-            sent = None
-        async with self.recorder.lock:
-            await self.recorder.write_request(self.n, request, sent, self.record_close)
 
     def record_status(self, status: int, headers: Headers) -> None:
         """The status line and the headers were received."""

@@ -87,7 +87,7 @@ class ReplayTransport(Transport):
         try:
             yield Connection(send, is_ready=lambda: not self._closed.is_set(), is_replay=True)
         finally:
-            claim.release()
+            self._matcher.release(claim)
 
     async def _claim(self, request: Request) -> Claim:
         """Claim the next interaction. Requests whose body must be read claim in the order in which they began."""

@@ -4,8 +4,7 @@ requests share a queue with their interactions in recorded order; each request c
 import hashlib
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from operator import eq
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -44,13 +43,9 @@ class Claim:
     """The interaction that is replayed for one request."""
 
     interaction: Interaction
-    _give_back: Callable[[], None]
+    #: Where it came from, unless it is repeated.
+    queue: InteractionQueue | None
     is_played: bool = False
-
-    def release(self) -> None:
-        """Unless it was replayed, the next equal request gets the interaction."""
-        if not self.is_played:
-            self._give_back()
 
 
 class RequestMatcher:
@@ -100,30 +95,29 @@ class RequestMatcher:
                 self.played.add(interaction.n)
                 queue.played += 1
                 queue.last = interaction
-                return Claim(interaction, partial(self._give_back, interaction, queue))
-        if self._cassette.exhausted == "repeat-last" and queue.last is not None:
-            return Claim(queue.last, lambda: None)
-        raise self._exhausted(queue, op)
+                return Claim(interaction, queue)
+        last = queue.last
+        if self._cassette.exhausted == "repeat-last" and last is not None:
+            return Claim(last, None)
+        outcome = "" if last is None else f", the last one with {last.status or (last.failure and last.failure.type)}"
+        message = (
+            f"{self._cassette.path} has no more interactions for {queue.name} ({op}): {queue.played} replayed{outcome}."
+        )
+        advice = 'Record it again, or allow it: exhausted="repeat-last", of Cassette or of the pytest marker.'
+        raise CassetteExhaustedError(message, lane=queue.name, played=queue.played, advice=advice)
+
+    def release(self, claim: Claim) -> None:
+        """Unless it was replayed, the next equal request gets the interaction."""
+        if claim.queue is not None and not claim.is_played:
+            self.played.remove(claim.interaction.n)
+            claim.queue.played -= 1
+            claim.queue.waiting.appendleft(claim.interaction)
 
     def _find(self, key: Key) -> InteractionQueue | None:
         queue = self._exact.get(key)
         if queue is None and self._loose:
             queue = self._loose.get((key[0], unify_pseudonyms(key[1]), unify_pseudonyms(key[2])))
         return queue
-
-    def _give_back(self, interaction: Interaction, queue: InteractionQueue) -> None:
-        self.played.remove(interaction.n)
-        queue.played -= 1
-        queue.waiting.appendleft(interaction)
-
-    def _exhausted(self, queue: InteractionQueue, op: str) -> CassetteExhaustedError:
-        last = queue.last
-        outcome = "" if last is None else f", the last one with {last.status or (last.failure and last.failure.type)}"
-        message = (
-            f"{self._cassette.path} has no more interactions for {queue.name} ({op}): {queue.played} replayed{outcome}."
-        )
-        advice = 'Record it again, or allow it: exhausted="repeat-last", of Cassette or of the pytest marker.'
-        return CassetteExhaustedError(message, lane=queue.name, played=queue.played, advice=advice)
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 
