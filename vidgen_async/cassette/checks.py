@@ -10,7 +10,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from vidgen_async.cassette.body_decoding import BLOBS, verify_blob
+from vidgen_async.cassette.body_decoding import BLOBS, read_blob
 from vidgen_async.cassette.document import FORMAT, Document
 from vidgen_async.cassette.reader import load
 from vidgen_async.cassette.secret_scan import scan
@@ -147,9 +147,7 @@ def _blob_problems(path: Path, document: Document) -> Iterator[Problem]:
             continue
         kind, name = ProblemKind.BLOB_DAMAGED, f"{BLOBS}/{body['blob']}"
         try:
-            with (path.parent / name).open("rb") as file:
-                for _ in verify_blob(body, file):
-                    pass
+            read_blob(body, path.parent / BLOBS)
             continue
         except FileNotFoundError:
             kind, message = ProblemKind.BLOB_MISSING, f"there is no {name}"

@@ -103,32 +103,25 @@ class PartialRecording:
         self._finalizer = weakref.finalize(self, os.close, file)
 
     def _open(self) -> int | None:
-        """The file, empty and locked; None when it was removed before it was locked."""
-        with ExitStack() as stack:
-            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        """The file, empty and locked; None when it was removed before it was locked, or was an older one and renamed."""
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        with ExitStack() as stack, suppress(FileNotFoundError):
             stack.callback(os.close, file)
             try:
                 _lock(file)
             except BlockingIOError as error:
                 raise CassetteBusyError(f"another recording of this cassette is under way ({self.path})") from error
-            if self._is_new(file):
-                stack.pop_all()
-                return file
+            found = os.fstat(file)
+            if not os.path.samestat(self.path.stat(), found):
+                return None
+            if stat.S_ISREG(found.st_mode) and found.st_size:
+                # The user may still want to recover it, from ….part.old, ….part.old2 and so on.
+                names = (f"{self.path.name}.old{number or ''}" for number in (0, *range(2, 10**6)))
+                self.path.replace(next(path for path in map(self.path.with_name, names) if not path.exists()))
+                return None
+            stack.pop_all()
+            return file
         return None
-
-    def _is_new(self, file: int) -> bool:
-        """Whether the locked file is at the path and empty. One of an older recording is renamed."""
-        try:
-            if not os.path.samestat(self.path.stat(), os.fstat(file)):
-                return False
-        except FileNotFoundError:
-            return False
-        if stat.S_ISREG(os.fstat(file).st_mode) and os.fstat(file).st_size:
-            # The user may still want to recover it, from ….part.old, ….part.old2 and so on.
-            names = (f"{self.path.name}.old{number or ''}" for number in (0, *range(2, 10**6)))
-            self.path.replace(next(path for path in map(self.path.with_name, names) if not path.exists()))
-            return False
-        return True
 
 
 @frozen

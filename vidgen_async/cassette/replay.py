@@ -159,8 +159,7 @@ class ReplayTransport(Transport):
                     await asyncio.sleep(0)
                 if self._closed.is_set():
                     raise _closed_within_body(request)
-                if chunk:
-                    yield chunk
+                yield chunk
         except (OSError, ValueError) as error:
             path = str(self.cassette.path)
             problem = f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else error
