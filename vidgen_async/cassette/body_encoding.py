@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from attrs import field, frozen, mutable
+from attrs import field, mutable
 
 from vidgen_async.cassette.body_decoding import STYLES, RecordedBody
 from vidgen_async.cassette.redactor import Redactor
@@ -23,14 +23,6 @@ LONGEST_INLINE = 2048
 END = CHUNK
 
 _SUFFIXES = {"video/mp4": ".mp4", "image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif"}
-
-
-@frozen
-class Blob:
-    """A file beside the cassette, named after its content."""
-
-    name: str
-    data: bytes = field(repr=False)
 
 
 @mutable
@@ -95,7 +87,7 @@ def request_body(sent: BodyCapture, redactor: Redactor) -> RecordedBody | None:
     return sent.facts if text is None else _text_body(text, redactor, is_request=True)
 
 
-def answer_body(capture: BodyCapture, headers: Headers, redactor: Redactor) -> tuple[RecordedBody | None, Blob | None]:
+def answer_body(capture: BodyCapture, headers: Headers, redactor: Redactor) -> tuple[RecordedBody | None, bytes | None]:
     """How the body of a response is recorded, and its blob. Data that cannot be searched for secrets is omitted."""
     if capture.length == 0:
         return None, None
@@ -121,9 +113,9 @@ def answer_body(capture: BodyCapture, headers: Headers, redactor: Redactor) -> t
         return {"b64": base64.b64encode(parts[0]).decode()}, None
     data = b"".join(parts)
     suffix = _SUFFIXES.get(kind.partition(";")[0].strip().lower(), ".bin")
-    blob = Blob(f"sha256-{hashlib.sha256(data).hexdigest()}{suffix}", data)
+    name = f"sha256-{hashlib.sha256(data).hexdigest()}{suffix}"
     stored = {"stored": "all"} if capture.is_whole else {"stored": "ends", "ends": [len(part) for part in parts]}
-    return {"blob": blob.name, **facts, **stored}, blob
+    return {"blob": name, **facts, **stored}, data
 
 
 def is_textual(content_type: str) -> bool:

@@ -15,7 +15,6 @@ from typing import Any
 from attrs import evolve, frozen
 
 from vidgen_async.cassette.body_decoding import BLOBS
-from vidgen_async.cassette.body_encoding import Blob
 from vidgen_async.cassette.document import FORMAT, VERSION, Document, Interaction, Meta, meta_form, to_text, write
 from vidgen_async.cassette.reader import Reader, load
 from vidgen_async.cassette.secret_scan import redact_again, refuse_secrets, store, write_atomically
@@ -103,7 +102,7 @@ class PartialRecording:
         self._finalizer = weakref.finalize(self, os.close, file)
 
     def _open(self) -> int | None:
-        """The file, empty and locked; None when it was removed before it was locked, or was an older one and renamed."""
+        """The file, empty and locked; None when it was removed before it was locked, or was an older one."""
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         with ExitStack() as stack, suppress(FileNotFoundError):
             stack.callback(os.close, file)
@@ -147,27 +146,22 @@ class RecoveredRecording:
         Raises:
             CassetteError: The cassette was not written; a CassetteSecretError if it seems to contain a secret.
         """
-        if not replace:
-            self._refuse_to_replace()
-        refuse_secrets(self.document)
-        source, target = self.part.parent / BLOBS, self.target.parent / BLOBS
-        for name in {one.body["blob"] for one in self.document.interactions if one.body and "blob" in one.body}:
-            if (source / name).is_file() and not (target / name).exists():
-                store(Blob(name, (source / name).read_bytes()), target)
-        write_atomically(self.target, write(self.document).encode())
-        return self.target
-
-    def _refuse_to_replace(self) -> None:
         try:
-            old = load(self.target) if self.target.exists() else None
+            old = None if replace or not self.target.exists() else load(self.target)
         except CassetteInvalidError as error:
             raise CassetteError(f"{error.message.rstrip('.')}. Nothing was written.", advice=_REPLACE) from error
-        if old is not None and Counter(map(_content, old.interactions)) - Counter(
-            map(_content, self.document.interactions)
-        ):
+        recovered = self.document.interactions
+        if old is not None and Counter(map(_content, old.interactions)) - Counter(map(_content, recovered)):
             raise CassetteError(
                 f"{self.target} has interactions that were not recovered. Nothing was written.", advice=_REPLACE
             )
+        refuse_secrets(self.document)
+        source, target = self.part.parent / BLOBS, self.target.parent / BLOBS
+        for name in {one.body["blob"] for one in recovered if one.body and "blob" in one.body}:
+            if (source / name).is_file() and not (target / name).exists():
+                store((source / name).read_bytes(), target / name)
+        write_atomically(self.target, write(self.document).encode())
+        return self.target
 
 
 def _content(one: Interaction) -> str:

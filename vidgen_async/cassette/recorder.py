@@ -173,10 +173,11 @@ class Recorder:
 
     def encode_body(self, capture: BodyCapture, headers: Headers) -> dict[str, Any] | None:
         """Return a response's recorded body."""
-        body, blob = answer_body(capture, headers, self.redactor)
-        if blob is not None:
+        body, data = answer_body(capture, headers, self.redactor)
+        if body is not None and data is not None:
             # It may turn out later that the blob contains a secret.
-            self._blobs[blob.name] = store(blob, self.cassette.blobs) or self._blobs.get(blob.name, False)
+            is_new = store(data, self.cassette.blobs / body["blob"])
+            self._blobs[body["blob"]] = is_new or self._blobs.get(body["blob"], False)
         return body
 
     def _drop_blobs_with(self, values: list[str]) -> set[str]:

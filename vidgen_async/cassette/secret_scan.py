@@ -11,7 +11,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from vidgen_async.atomic_file import AtomicFile
-from vidgen_async.cassette.body_encoding import Blob, hides_a_secret
+from vidgen_async.cassette.body_encoding import hides_a_secret
 from vidgen_async.cassette.document import Document, Interaction, interaction_form
 from vidgen_async.cassette.reader import Reader
 from vidgen_async.cassette.redactor import Redactor
@@ -34,7 +34,6 @@ def scan(document: Document, secrets: Secrets | None = None, *, origin: str | No
     redactor = Redactor(is_numbered=False, origin=document.meta.origin or origin)
     for interaction in document.interactions:
         redactor.note_ids((interaction.body or {}).get("json"))
-    known = secrets if secrets is not None and is_any_in(document, secrets) else None
 
     def header(name: str, value: str) -> str:
         kind = kind_of_header(name)
@@ -43,12 +42,12 @@ def scan(document: Document, secrets: Secrets | None = None, *, origin: str | No
         return redactor.url(value) if kind is HeaderKind.ADDRESS else redactor.text(value)
 
     meta = {"meta": {"base_url": document.meta.base_url, **document.meta.extra}, **document.extra}
-    found = list(_differences(meta, redactor.json(meta), "", known))
+    found = list(_differences(meta, redactor.json(meta), "", secrets))
     for at, interaction in enumerate(document.interactions):
         form, more = interaction_form(evolve(interaction, extra={})), {"op": interaction.op, **interaction.extra}
         redacted = map_line(form, redactor.text, url=redactor.url, json=redactor.json, header=header)
-        found += _differences(form, drop_secret_bytes(redacted, set(), redactor), f"/interactions/{at}", known)
-        found += _differences(more, redactor.json(more), f"/interactions/{at}", known)
+        found += _differences(form, drop_secret_bytes(redacted, set(), redactor), f"/interactions/{at}", secrets)
+        found += _differences(more, redactor.json(more), f"/interactions/{at}", secrets)
     return found
 
 
@@ -81,26 +80,14 @@ def _differences(value: Any, redacted: Any, pointer: str, known: Secrets | None)
 # -- changing what is written ----------------------------------------------------------------------------------------
 
 
-def is_any_in(document: Document, secrets: Secrets) -> bool:
-    """Whether the cassette contains a known value anywhere. Equal texts are searched once."""
-    texts = {document.meta.base_url or "": ""}
-    for interaction in document.interactions:
-        map_line(interaction_form(interaction), lambda text: texts.setdefault(text, text))
-    return secrets.is_in("\n".join(texts))
-
-
 def without_secrets(document: Document, redactor: Redactor) -> Document:
     """The document without the values that have turned out to be secrets since they were written."""
     reader, base_url, replace = Reader("in memory"), document.meta.base_url, redactor.secrets.replace
-    has_known = is_any_in(document, redactor.secrets)
-    interactions = []
-    for at, interaction in enumerate(document.interactions):
-        if has_known or "b64" in (interaction.body or {}):
-            line = drop_secret_bytes(map_line(interaction_form(interaction), replace), set(), redactor)
-            interaction = reader.interaction(line, f"/interactions/{at}")  # noqa: PLW2901 - without secrets
-        interactions.append(interaction)
+    lines = (map_line(interaction_form(interaction), replace) for interaction in document.interactions)
+    lines = (drop_secret_bytes(line, set(), redactor) for line in lines)
+    interactions = tuple(reader.interaction(line, f"/interactions/{at}") for at, line in enumerate(lines))
     meta = evolve(document.meta, base_url=None if base_url is None else replace(base_url))
-    return evolve(document, meta=meta, interactions=tuple(interactions))
+    return evolve(document, meta=meta, interactions=interactions)
 
 
 def redact_again(document: Document, others: Iterable[Interaction]) -> Document:
@@ -169,13 +156,12 @@ def drop_secret_bytes(line: dict[str, Any], bad: set[str], redactor: Redactor) -
     return {**line, "response": {**line["response"], "body": facts}}
 
 
-def store(blob: Blob, directory: Path) -> bool:
+def store(data: bytes, target: Path) -> bool:
     """Write a blob, unless it exists already, undamaged. Return whether it was written."""
-    target = directory / blob.name
     with suppress(OSError):
-        if target.read_bytes() == blob.data:
+        if target.read_bytes() == data:
             return False
-    write_atomically(target, blob.data, is_durable=False)
+    write_atomically(target, data, is_durable=False)
     return True
 
 

@@ -185,8 +185,10 @@ def _resolve_mode(mode: Mode, cassette: Cassette, request: pytest.FixtureRequest
     if mode is Mode.AUTO:
         mode, why = resolve_auto(cassette)
     if mode is Mode.REPLAY and not cassette.exists():
+        path, here = cassette.path, request.config.invocation_params.dir
+        path = path.relative_to(here) if path.is_relative_to(here) else path
         raise pytest.UsageError(
-            f"there is no cassette at {_relative(cassette.path, request)}{why}. Record it: {_command(request)} "
+            f"there is no cassette at {path}{why}. Record it: {_command(request)} "
             "(or, for no points, with --vidgen-record-from=sandbox)"
         )
     return mode
@@ -196,11 +198,6 @@ def _command(request: pytest.FixtureRequest) -> str:
     together = request.config.getoption("vidgen_cassettes")
     more = [f"--vidgen-cassettes={together}"] if together else []
     return shlex.join(["pytest", request.node.nodeid, "--vidgen-mode=record", *more])
-
-
-def _relative(path: Path, request: pytest.FixtureRequest) -> Path:
-    here = request.config.invocation_params.dir
-    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _service(cassette: Cassette, mode: Mode, request: pytest.FixtureRequest) -> tuple[str, str]:
