@@ -5,8 +5,8 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from attrs import frozen
 
@@ -25,17 +25,9 @@ _NAMED_BLOB = re.compile(rb'"blob"\s*:\s*"([^"\\]+)"')
 _NOT_ENTERED = frozenset({"node_modules", "site-packages", "__pycache__"})
 
 
-class ProblemKind(StrEnum):
-    """The kinds of problems of a file."""
-
-    INVALID = "invalid"
-    VERSION = "version"
-    SECRET = "secret"  # noqa: S105 - it is the name of a kind
-    BLOB_MISSING = "blob-missing"
-    BLOB_DAMAGED = "blob-damaged"
-    TOO_OLD = "too-old"
-    ORPHAN = "orphan"
-    UNFINISHED = "unfinished"
+ProblemKind: TypeAlias = Literal[
+    "invalid", "version", "secret", "blob-missing", "blob-damaged", "too-old", "orphan", "unfinished"
+]
 
 
 @frozen
@@ -126,17 +118,15 @@ def check_cassette(path: Path, *, now: datetime, max_age: timedelta | None = Non
     try:
         document = load(path)
     except CassetteInvalidError as error:
-        kind = ProblemKind.VERSION if isinstance(error, CassetteVersionError) else ProblemKind.INVALID
+        kind: ProblemKind = "version" if isinstance(error, CassetteVersionError) else "invalid"
         message = error.message.removeprefix(f"the cassette {path}: ").removeprefix(f"{error.pointer} ")
         return [Problem(path, kind, error.pointer, message)]
-    problems = [
-        Problem(path, ProblemKind.SECRET, one.where, f"looks like a secret: {one.kind}") for one in scan(document)
-    ]
+    problems = [Problem(path, "secret", one.where, f"looks like a secret: {one.kind}") for one in scan(document)]
     problems += _blob_problems(path, document)
     recorded_at = document.meta.recorded_at
     if max_age is not None and now - recorded_at > max_age:
         message = f"recorded {(now - recorded_at).days} days ago, on {recorded_at:%Y-%m-%d}: record it again"
-        problems.append(Problem(path, ProblemKind.TOO_OLD, "/meta/recorded_at", message))
+        problems.append(Problem(path, "too-old", "/meta/recorded_at", message))
     return problems
 
 
@@ -145,12 +135,13 @@ def _blob_problems(path: Path, document: Document) -> Iterator[Problem]:
         body = interaction.body or {}
         if "blob" not in body:
             continue
-        kind, name = ProblemKind.BLOB_DAMAGED, f"{BLOBS}/{body['blob']}"
+        kind: ProblemKind = "blob-damaged"
+        name = f"{BLOBS}/{body['blob']}"
         try:
             read_blob(body, path.parent / BLOBS)
             continue
         except FileNotFoundError:
-            kind, message = ProblemKind.BLOB_MISSING, f"there is no {name}"
+            kind, message = "blob-missing", f"there is no {name}"
         except OSError as error:
             message = f"{name} cannot be read: {error.strerror or error}"
         except ValueError as error:
@@ -164,11 +155,11 @@ def orphans_in(folder: Path) -> Iterator[Problem]:
     for file in files:
         if UNFINISHED.fullmatch(file.name):
             message = "left by a recording that did not end: vidgen cassette recover makes a cassette of it"
-            yield Problem(file, ProblemKind.UNFINISHED, "", message)
+            yield Problem(file, "unfinished", "", message)
     blobs = folder / BLOBS
     if not blobs.is_dir():
         return
     named = {name.decode("utf-8", "replace") for file in files for name in _NAMED_BLOB.findall(file.read_bytes())}
     for file in _files_in(blobs):
         if file.name.lstrip(".").startswith("sha256-") and file.name not in named:
-            yield Problem(file, ProblemKind.ORPHAN, "", "no cassette references it")
+            yield Problem(file, "orphan", "", "no cassette references it")

@@ -138,7 +138,7 @@ def write(document: Document) -> str:
         **document.extra,
     }
     # JSON strings contain no line breaks: this joins only the lines of times.
-    return _TIMES.sub(r'"t": [\1, \2, \3]', to_text(data, indent=1)) + "\n"
+    return _TIMES.sub(r'"t": [\1, \2, \3]', to_text(data, json.JSONEncoder(ensure_ascii=False, indent=1))) + "\n"
 
 
 def meta_form(meta: Meta) -> dict[str, Any]:
@@ -199,7 +199,10 @@ def outcome_form(
     return form
 
 
-def to_text(data: object, *, indent: int | None = None) -> str:
+_LINES = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+def to_text(data: object, encoder: json.JSONEncoder = _LINES) -> str:
     """Readable JSON; only what UTF-8 cannot encode is escaped."""
-    text = json.dumps(data, ensure_ascii=False, indent=indent, separators=None if indent else (",", ":"))
+    text = encoder.encode(data)
     return _LONE_SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

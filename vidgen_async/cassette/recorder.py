@@ -4,7 +4,6 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -125,8 +124,9 @@ class Recorder:
             self._write_before(request, {"e": "open", "n": n, "op": request.op, "request": form})
             self.open[n] = on_close
 
-        await self._run(write, 0 if sent is None or sent.short is None else sent.length)
-        await self._hide_late_secrets()
+        async with self.lock:
+            await self._run(write, 0 if sent is None or sent.short is None else sent.length)
+            await self._hide_late_secrets()
 
     async def write_outcome(self, n: int, make_line: Callable[[], dict[str, Any]], size: int = 0) -> None:
         """Write the outcome of a request that has none. A failure is raised by :meth:`publish`, never to the caller."""
@@ -137,9 +137,12 @@ class Recorder:
             except Exception as error:  # noqa: BLE001 - the caller's response must not be lost because of it
                 self._record_failure(error)
 
-        if self.open.pop(n, None) is not None and not self.is_over:
-            await self._run(write, size)
-            await self._hide_late_secrets()
+        if n not in self.open:
+            return
+        async with self.lock:
+            if self.open.pop(n, None) is not None and not self.is_over:
+                await self._run(write, size)
+                await self._hide_late_secrets()
 
     def _write_before(self, request: Request, line: dict[str, Any]) -> None:
         """Before the request is sent: CassetteError when it cannot be written."""
@@ -159,17 +162,22 @@ class Recorder:
 
     async def _hide_late_secrets(self) -> None:
         """Remove values from what was written before they turned out to be secrets."""
-        late, self.redactor.secrets.late = self.redactor.secrets.late, []
-        if late:
-            await self._run(partial(self._rewrite_without, late), _LONGEST_IN_TURN + 1)
+        secrets, blobs = self.redactor.secrets, self.cassette.blobs
+        late, secrets.late = secrets.late, []
 
-    def _rewrite_without(self, late: list[str]) -> None:
-        try:
-            bad = self._drop_blobs_with(late)
-            if bad or self.redactor.secrets.were_written(late, self.part.path.read_bytes()):
-                self.part.rewrite(lambda line: self._without_secrets(line, bad))
-        except Exception as error:  # noqa: BLE001 - as above
-            self._record_failure(error)
+        def rewrite() -> None:
+            try:
+                bad = {name for name in self._blobs if secrets.were_written(late, (blobs / name).read_bytes())}
+                for name in bad:
+                    if self._blobs.pop(name):  # other cassettes may have the rest
+                        (blobs / name).unlink(missing_ok=True)
+                if bad or secrets.were_written(late, self.part.path.read_bytes()):
+                    self.part.rewrite(lambda line: self._without_secrets(line, bad))
+            except Exception as error:  # noqa: BLE001 - as above
+                self._record_failure(error)
+
+        if late:
+            await self._run(rewrite, _LONGEST_IN_TURN + 1)
 
     def encode_body(self, capture: BodyCapture, headers: Headers) -> dict[str, Any] | None:
         """Return a response's recorded body."""
@@ -179,15 +187,6 @@ class Recorder:
             is_new = store(data, self.cassette.blobs / body["blob"])
             self._blobs[body["blob"]] = is_new or self._blobs.get(body["blob"], False)
         return body
-
-    def _drop_blobs_with(self, values: list[str]) -> set[str]:
-        """The blobs of this recording that contain one of the values. Those that it did not create are not removed."""
-        secrets, blobs = self.redactor.secrets, self.cassette.blobs
-        found = {name for name in self._blobs if secrets.were_written(values, (blobs / name).read_bytes())}
-        for name in found:
-            if self._blobs.pop(name):
-                (blobs / name).unlink(missing_ok=True)
-        return found
 
     def _record_failure(self, error: Exception) -> None:
         """The recording is incomplete: nothing can be published any more."""

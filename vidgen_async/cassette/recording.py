@@ -112,8 +112,7 @@ class RecordingTransport(WrappingTransport):
             except Exception:  # noqa: BLE001 - it is the caller's own; the inner transport raises it with its evidence
                 sent = None
             try:
-                async with self._recorder.lock:
-                    await self._recorder.write_request(n, request, sent, interaction.record_close)
+                await self._recorder.write_request(n, request, sent, interaction.record_close)
             except BaseException:
                 await interaction.discard()
                 raise
@@ -250,19 +249,16 @@ class InteractionRecorder:
 
     async def discard(self) -> None:
         """It never became a request: it could not be written, or was not sent."""
-        if self.n in self.recorder.open:
-            async with self.recorder.lock:
-                await self.recorder.write_outcome(self.n, lambda: {"e": "drop", "n": self.n})
+        await self.recorder.write_outcome(self.n, lambda: {"e": "drop", "n": self.n})
 
     async def finish(self, failure: Failure | None, how: str | None = None) -> None:
         """Record the outcome. ``how`` a body that is incomplete without an error ended: closed early, or cancelled."""
         times = times_form(self.started, self.answered, self.recorder.elapsed)
-        async with self.recorder.lock:
-            await self.recorder.write_outcome(
-                self.n,
-                lambda: {"e": "done", "n": self.n, "t": times, **self._outcome(failure, how)},
-                self._capture.length,
-            )
+        await self.recorder.write_outcome(
+            self.n,
+            lambda: {"e": "done", "n": self.n, "t": times, **self._outcome(failure, how)},
+            self._capture.length,
+        )
 
     def _outcome(self, failure: Failure | None, how: str | None) -> dict[str, Any]:
         if failure is not None:

@@ -39,8 +39,8 @@ class Secrets:
         self._counts: dict[str, int] = {}
         self._forms: dict[str, tuple[str, ...]] = {}
         self._by_anchor: dict[str, set[str]] = {}
-        #: Values that contain characters that are not printable ASCII.
-        self._unreadable: list[str] = []
+        #: Whether a value contains characters that are not printable ASCII.
+        self._has_unreadable = False
         self._written: set[str] = set()
         #: Incremented for every new value: a text without secrets may contain one now.
         self.version: int = 0
@@ -77,13 +77,7 @@ class Secrets:
 
     def is_in_bytes(self, data: bytes) -> bool:
         """Whether binary data contains a known value in any of these forms."""
-        if not self._unreadable:
-            return self.is_in(printable_text(data))
-        return self.is_in(data.decode("utf-8", "ignore")) or any(
-            form.encode("utf-8", "surrogatepass") in data
-            for value in self._unreadable
-            for form in (value, *self._forms[value])
-        )
+        return self.is_in(data.decode("utf-8", "ignore") if self._has_unreadable else printable_text(data))
 
     def were_written(self, values: Iterable[str], data: bytes) -> bool:
         """Whether written data contains one of these known values; in every form, unless there is very much data."""
@@ -123,8 +117,7 @@ class Secrets:
             self._by_anchor.setdefault(anchor, set()).add(value)
         self.version += 1
         is_readable = value.isascii() and value.isprintable()
-        if not is_readable:
-            self._unreadable.append(value)
+        self._has_unreadable |= not is_readable
         # Of binary data, only readable text is noted as written.
         if (
             not is_readable
