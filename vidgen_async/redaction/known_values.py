@@ -8,9 +8,10 @@ HTML-escaped, as a ``repr``, and in JSON within JSON; a second search finds it i
 import base64
 import re
 import unicodedata
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 
-from attrs import field, frozen
+from attrs import frozen
 
 HIDDEN = "…"
 
@@ -24,11 +25,10 @@ FEWEST = 3
 #: Of a value with more letters, every fifth part of 12 letters is searched for, to save memory: RUN consecutive letters
 #: contain one of these. What is hidden may then be a little more.
 _MOST_RUNS = 1 << 13
-_STEP = 5
-_PARTS_PER_STEP = 1 << 12
-#: This many characters are prepared in one step, which takes a few milliseconds; a piece counts for 20 more.
-_MOST_PER_STEP = 1 << 15
-_PIECE_COST = 20
+_PART = 12
+#: Values with more characters in all take longer than a few milliseconds to prepare.
+_LONG = 1 << 14
+_LONGEST_PIECE = 1 << 15
 
 # Escape sequences may be nested: each level adds a prefix.
 _HEX = "[0-9A-Fa-f]"
@@ -37,7 +37,7 @@ _UNIT = re.compile(rf"\\[uU]({_HEX}{{4}})")
 # A plain text, a row of escape sequences, or a character that begins none. No alternative backtracks far, so that the
 # time is proportional to the text. Rows end after 1,000 sequences, but not within a character of UTF-8 or UTF-16.
 _PIECE = re.compile(
-    rf"[^%&\\]{{1,{_MOST_PER_STEP}}}|"
+    rf"[^%&\\]{{1,{_LONGEST_PIECE}}}|"
     rf"%(?:25)*{_HEX}{{2}}(?:%(?:25)*{_HEX}{{2}}){{0,1000}}(?:%(?:25)*[89ABab]{_HEX}){{0,3}}|"
     rf"&(?:amp;)*(?:#\d{{1,7}}|#[xX]{_HEX}{{1,6}}|[A-Za-z]\w{{1,30}});|"
     rf"\\++(?:[uU]{_HEX}{{4}}(?:\\++[uU]{_HEX}{{4}}){{0,1000}}(?:\\++[uU][Dd][C-Fc-f]{_HEX}{{2}})?|"
@@ -50,21 +50,32 @@ _NO_LETTER = re.compile(r"[\W_]+")
 
 
 class KnownValues:
-    """Values to search for in texts. Callers that must not block go through :meth:`prepare`, for long ones."""
+    """Values to search for in texts."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._values = tuple(values)
         # In scripts with a sign for a word, two characters are distinctive enough.
         self._searched = [value for value in self._values if len(value) >= (FEWEST if value.isascii() else FEWEST - 1)]
-        self._prepared: list[_Form] = []
-        self._preparing = self._prepare()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 
-    def prepare(self) -> Iterator[None]:
-        """Prepare in steps of a few milliseconds each."""
-        return self._preparing
+    @property
+    def is_long(self) -> bool:
+        return sum(map(len, self._searched)) > _LONG
+
+    @cached_property
+    def forms(self) -> "list[_Form]":
+        """What is searched for. Callers that must not block have it made in a thread if it is long."""
+        forms = []
+        for value in self._searched:
+            encoded = [base64.b64encode(value.encode("utf-8", "surrogatepass")).decode()] if len(value) >= FEW else []
+            for letters in filter(None, map(letters_of, [value, *encoded])):
+                size = RUN if len(letters) <= _MOST_RUNS else _PART
+                starts = range(0, len(letters) - size + 1 if len(letters) >= RUN else 0, RUN - size + 1)
+                parts = frozenset(letters[at : at + size] for at in starts)
+                forms.append(_Form(letters, len(letters) < FEW and value.isascii(), size, parts))
+        return forms
 
     def hide(self, text: str) -> str:
         """``text`` with an ellipsis for every one of the values, and for every part of one that has ``RUN`` letters."""
@@ -73,36 +84,9 @@ class KnownValues:
                 text = text.replace(value, HIDDEN)  # also values without letters
         if not self._searched or not text:
             return text
-        for _ in self._preparing:
-            pass
         letters = letters_of(text)
-        found = [(*place, form.stands_alone) for form in self._prepared for place in form.find_in(letters)]
+        found = [(*place, form.stands_alone) for form in self.forms for place in form.find_in(letters)]
         return _hide_letters(text, found) if found else text
-
-    def _prepare(self) -> Generator[None, None, None]:
-        for value in self._searched:
-            yield from self._prepare_form(value, is_ascii=value.isascii())
-            if len(value) >= FEW:
-                encoded = base64.b64encode(value.encode("utf-8", "surrogatepass")).decode()
-                yield from self._prepare_form(encoded, is_ascii=value.isascii())
-
-    def _prepare_form(self, text: str, *, is_ascii: bool) -> Generator[None, None, None]:
-        pieces: list[str] = []
-        cost = 0
-        for match in _PIECE.finditer(text):
-            pieces.append(_letters_of_piece(match[0]))
-            cost += len(match[0]) + _PIECE_COST
-            if cost > _MOST_PER_STEP:
-                cost = 0
-                yield
-        letters = "".join(pieces)
-        form = _Form(letters, len(letters) < FEW and is_ascii, 1 if len(letters) <= _MOST_RUNS else _STEP)
-        starts = range(0, len(letters) - form.size + 1 if len(letters) >= RUN else 0, form.step)
-        for first in range(0, len(starts), _PARTS_PER_STEP):
-            form.parts.update([letters[at : at + form.size] for at in starts[first : first + _PARTS_PER_STEP]])
-            yield
-        if letters:
-            self._prepared.append(form)
 
 
 def as_known_values(values: Iterable[str]) -> KnownValues:
@@ -112,7 +96,7 @@ def as_known_values(values: Iterable[str]) -> KnownValues:
 
 def letters_of(text: str) -> str:
     """The letters and digits that a text stands for."""
-    return "".join(map(_letters_of_piece, _PIECE.findall(text)))
+    return "".join(_letters_of_piece(match[0]) for match in _PIECE.finditer(text))
 
 
 def _letters_of_piece(piece: str) -> str:
@@ -149,21 +133,17 @@ class _Form:
     letters: str
     #: Whether it is hidden only where it is not part of a word.
     stands_alone: bool
-    #: How far apart its ``parts`` of ``size`` letters are.
-    step: int
-    parts: set[str] = field(factory=set)
-
-    @property
-    def size(self) -> int:
-        return RUN - self.step + 1
+    #: In letters, of each of the parts.
+    size: int
+    parts: frozenset[str]
 
     def find_in(self, letters: str) -> Iterator[tuple[int, int]]:
         """Where it, or a part of a long one, begins and ends in the letters of a text."""
         if self.parts:
-            around, size = self.step - 1, self.size
-            for at in range(len(letters) - size + 1):
-                if letters[at : at + size] in self.parts:
-                    yield max(at - around, 0), min(at + size + around, len(letters))
+            around = RUN - self.size
+            for at in range(len(letters) - self.size + 1):
+                if letters[at : at + self.size] in self.parts:
+                    yield max(at - around, 0), min(at + self.size + around, len(letters))
         else:
             at = -1
             while (at := letters.find(self.letters, at + 1)) >= 0:
