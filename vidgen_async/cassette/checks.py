@@ -104,13 +104,10 @@ def _files_in(folder: Path) -> list[Path]:
 
 def _folders_below(directory: Path) -> Iterator[Path]:
     """The directories that are searched, each before those in it."""
-    for place, names, _ in os.walk(directory, onerror=_raise):
-        names[:] = sorted(name for name in names if not name.startswith(".") and name not in _NOT_ENTERED)
-        yield Path(place)
-
-
-def _raise(error: OSError) -> None:
-    raise error
+    yield directory
+    for folder in sorted(directory.iterdir()):
+        if folder.is_dir() and not (folder.is_symlink() or folder.name[0] == "." or folder.name in _NOT_ENTERED):
+            yield from _folders_below(folder)
 
 
 def check_cassette(path: Path, *, now: datetime, max_age: timedelta | None = None) -> list[Problem]:

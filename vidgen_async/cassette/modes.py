@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from attrs import evolve
 
 from vidgen_async.cassette.recorder import Recorder
-from vidgen_async.cassette.recording import RecordingTransport
+from vidgen_async.cassette.recording import InteractionRecorder, RecordingTransport
 from vidgen_async.cassette.replay import ReplayTransport
 from vidgen_async.cassette.request_matching import Claim
 from vidgen_async.cassette.settings import Cassette, Mode, ModeName, as_cassette
@@ -66,7 +66,6 @@ class AppendingTransport(RecordingTransport):
             self._check_open(request)
             with suppress(*_NOT_RECORDED):
                 return await self._recorded.send(request)
-            self._warn_of_create(request)
         return await super().send(request)
 
     @asynccontextmanager
@@ -79,13 +78,14 @@ class AppendingTransport(RecordingTransport):
                 with suppress(*_NOT_RECORDED):
                     connection = await stack.enter_async_context(self._recorded.connect(request))
             if connection is None:
-                self._warn_of_create(request)
                 connection = await stack.enter_async_context(super().connect(request))
             yield connection
 
-    def _warn_of_create(self, request: Request) -> None:
+    async def _begin(self, request: Request) -> InteractionRecorder:
+        interaction = await super()._begin(request)
         if self._recorded is not None and self.is_replay and request.op == _CREATE:
             Event.CASSETTE_LIVE_CREATE.log(logger, path=self.cassette.path)
+        return interaction
 
     async def aclose(self) -> None:
         if self._recorded is not None:

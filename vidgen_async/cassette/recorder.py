@@ -104,7 +104,7 @@ class Recorder:
         """Seconds since the recording began."""
         return self._offset + self.clock.now() - (self._began or 0.0)
 
-    async def _run(self, call: Callable[[], object], size: int) -> None:
+    async def run(self, call: Callable[[], object], size: int = _LONGEST_IN_TURN + 1) -> None:
         """Call what redacts or writes ``size`` bytes; long ones in a thread, without virtual time, and to their end."""
         if size <= _LONGEST_IN_TURN:
             call()
@@ -125,7 +125,7 @@ class Recorder:
             self.open[n] = on_close
 
         async with self.lock:
-            await self._run(write, 0 if sent is None or sent.short is None else sent.length)
+            await self.run(write, 0 if sent is None or sent.short is None else sent.length)
             await self._hide_late_secrets()
 
     async def write_outcome(self, n: int, make_line: Callable[[], dict[str, Any]], size: int = 0) -> None:
@@ -141,7 +141,7 @@ class Recorder:
             return
         async with self.lock:
             if self.open.pop(n, None) is not None and not self.is_over:
-                await self._run(write, size)
+                await self.run(write, size)
                 await self._hide_late_secrets()
 
     def _write_before(self, request: Request, line: dict[str, Any]) -> None:
@@ -177,7 +177,7 @@ class Recorder:
                 self._record_failure(error)
 
         if late:
-            await self._run(rewrite, _LONGEST_IN_TURN + 1)
+            await self.run(rewrite)
 
     def encode_body(self, capture: BodyCapture, headers: Headers) -> dict[str, Any] | None:
         """Return a response's recorded body."""

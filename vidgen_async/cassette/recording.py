@@ -18,7 +18,7 @@ from vidgen_async.cassette.body_encoding import BodyCapture, is_textual, read_th
 from vidgen_async.cassette.document import CANCELLED, Failure, outcome_form, times_form
 from vidgen_async.cassette.recorder import Recorder
 from vidgen_async.cassette.settings import Cassette, as_cassette
-from vidgen_async.clock import LoopClock, hold_of
+from vidgen_async.clock import LoopClock
 from vidgen_async.errors import BodyError, ConnectionLostError, TransportClosedError, TransportError
 from vidgen_async.events import Event
 from vidgen_async.transports.base import (
@@ -171,8 +171,7 @@ class RecordingTransport(WrappingTransport):
             self.give_up()
             return
         async with self._recorder.lock:
-            with hold_of(self._recorder.clock)():
-                await asyncio.to_thread(self.publish)
+            await self._recorder.run(self.publish)
 
     def _check_open(self, request: Request) -> None:
         if self._is_closed or self._recorder.is_over:

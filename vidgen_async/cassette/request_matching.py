@@ -217,9 +217,7 @@ def _facts(key: Key) -> dict[str, str]:
     """What is compared of a request, by its description; each value as JSON."""
     method, url, body = key
     address, _, query = url.partition("?")
-    scheme, _, rest = address.partition("//")
-    host, _, path = rest.partition("/")
-    facts = {"the method": method, "the host": f"{scheme}//{host}", "the path": f"/{path}"}
+    facts = {"the method": method, "the address": address}
     for name, text in parse_qsl(query, keep_blank_values=True):
         facts[f"query {name}"] = facts.get(f"query {name}", "") + json.dumps(text, ensure_ascii=False)
     try:

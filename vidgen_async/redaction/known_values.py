@@ -10,6 +10,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 
 from attrs import frozen
 
@@ -158,12 +160,8 @@ def _hide_letters(text: str, found: Iterable[tuple[int, int, bool]]) -> str:
         start, end = starts[first], ends[after - 1]
         if not (stands_alone and (text[start - 1 : start].isalnum() or text[end : end + 1].isalnum())):
             hidden[start:end] = b"\1" * (end - start)
-    parts: list[str] = []
-    shown_to = 0
-    for match in re.finditer(b"\1+", hidden):
-        parts += [text[shown_to : match.start()], HIDDEN]
-        shown_to = match.end()
-    return "".join([*parts, text[shown_to:]])
+    groups = groupby(zip(text, hidden, strict=True), key=itemgetter(1))
+    return "".join(HIDDEN if is_hidden else "".join(char for char, _ in group) for is_hidden, group in groups)
 
 
 def _places_of_letters(text: str) -> tuple[list[int], list[int]]:
