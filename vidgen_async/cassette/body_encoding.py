@@ -32,21 +32,14 @@ class BodyCapture:
     limit: int
     length: int = 0
     _digest: Any = field(factory=hashlib.sha256)
-    _head: bytearray = field(factory=bytearray)
-    _tail: bytearray = field(factory=bytearray)
+    _data: bytearray = field(factory=bytearray)
 
     def add(self, chunk: bytes) -> None:
         self._digest.update(chunk)
         self.length += len(chunk)
-        if self.is_whole:
-            self._head += chunk
-            return
-        if len(self._head) > END:
-            self._tail = self._head[END:]
-            del self._head[END:]
-        self._tail += chunk
-        if len(self._tail) > 4 * END:
-            del self._tail[:-END]
+        self._data += chunk
+        if not self.is_whole and len(self._data) > 6 * END:
+            del self._data[END:-END]
 
     @property
     def is_whole(self) -> bool:
@@ -63,12 +56,13 @@ class BodyCapture:
     @property
     def short(self) -> bytes | None:
         """The body of a request as far as it is recorded and compared; None for one that is too long."""
-        return bytes(self._head) if self.length <= LONGEST_REQUEST else None
+        return bytes(self._data) if self.length <= LONGEST_REQUEST else None
 
     @property
     def parts(self) -> tuple[bytes, ...]:
         """All of it, or its first and its last bytes."""
-        return (bytes(self._head),) if self.is_whole else (bytes(self._head), bytes(self._tail[-END:]))
+        data = bytes(self._data)
+        return (data,) if self.is_whole else (data[:END], data[-END:])
 
 
 async def read_through(body: Body) -> BodyCapture:

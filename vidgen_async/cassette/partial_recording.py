@@ -7,7 +7,7 @@ import re
 import stat
 import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,15 @@ except ImportError:  # no such locks on this system: two recordings of one casse
     fcntl = None  # type: ignore[assignment]
 
 ENDING = ".part"
+#: The path of the endpoint of each operation, below the base URL.
+_ENDPOINTS = {
+    "models.list": "models",
+    "account.get": "account",
+    "files.create": "files",
+    "videos.create": "videos",
+    "videos.get": "videos/[^/]+",
+    "videos.content": "videos/[^/]+/content",
+}
 _REPLACE = "publish(replace=True) replaces it."
 
 
@@ -197,7 +206,7 @@ def recover(part: str | os.PathLike[str]) -> RecoveredRecording:
     damaged = 0
     for line in filter(None, lines[1:]):
         try:
-            finished += _read_line(_object(line) or {}, began, opened, reader)
+            finished += _read_line(_object(line) or {}, opened, reader)
         except (KeyError, TypeError, ValueError, RecursionError, CassetteInvalidError):
             damaged += 1
     is_append = began.get("append") and target.exists()
@@ -207,19 +216,23 @@ def recover(part: str | os.PathLike[str]) -> RecoveredRecording:
     new = sorted((one for one in finished if one.n not in there), key=lambda one: one.n)
     before = redact_again(before, new)
     unfinished = (f"{one['request']['method']} {one['request']['url']} ({one['op']})" for one in opened.values())
-    document = evolve(before, interactions=(*before.interactions, *new))
+    meta = evolve(before.meta, base_url=before.meta.base_url or _base_url_of(new))
+    document = evolve(before, meta=meta, interactions=(*before.interactions, *new))
     return RecoveredRecording(path, target, document, tuple(unfinished), damaged)
 
 
-def _read_line(
-    line: dict[str, Any], began: dict[str, Any], opened: dict[int, dict[str, Any]], reader: Reader
-) -> list[Interaction]:
-    """The interaction that the line finishes, if it does; ``began`` and ``opened`` are updated."""
+def _base_url_of(interactions: Iterable[Interaction]) -> str | None:
+    """That of the service, by the first request to one of its endpoints."""
+    known = ((one.request.url, _ENDPOINTS[one.op]) for one in interactions if one.op in _ENDPOINTS)
+    matches = (re.fullmatch(rf"(https?://.+)/{endpoint}", url) for url, endpoint in known)
+    return next((match[1] for match in matches if match), None)
+
+
+def _read_line(line: dict[str, Any], opened: dict[int, dict[str, Any]], reader: Reader) -> list[Interaction]:
+    """The interaction that the line finishes, if it does; ``opened`` is updated."""
     match line["e"]:
         case "open":
             opened[line["n"]] = line
-        case "meta":
-            began["meta"]["base_url"] = line["base_url"]
         case "drop":
             del opened[line["n"]]
         case "done":

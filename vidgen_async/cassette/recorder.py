@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import re
 from collections.abc import Awaitable, Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -36,15 +35,6 @@ from vidgen_async.types.http import Headers, Request
 
 logger = logging.getLogger(__name__)
 
-#: The path of the endpoint of each operation, below the base URL.
-_ENDPOINTS = {
-    "models.list": "models",
-    "account.get": "account",
-    "files.create": "files",
-    "videos.create": "videos",
-    "videos.get": "videos/[^/]+",
-    "videos.content": "videos/[^/]+/content",
-}
 #: In bytes; these are redacted in some ten milliseconds.
 _LONGEST_IN_TURN = 1 << 13
 
@@ -70,14 +60,12 @@ class Recorder:
         self.open: dict[int, Callable[[], Awaitable[None]]] = {}
         #: The blobs that it references, and whether it created them.
         self._blobs: dict[str, bool] = {}
-        self._has_base_url = False
 
     def append_to(self, before: Document) -> None:
         """Continue this cassette."""
         self._before = before
         self._count = max((one.n for one in before.interactions), default=0)
         self._offset = max((one.ended or one.started for one in before.interactions), default=0.0)
-        self._has_base_url = before.meta.base_url is not None
 
     @property
     def is_begun(self) -> bool:
@@ -95,7 +83,6 @@ class Recorder:
                 raise
             self._began, self._broken = self.clock.now(), None
         self.redactor.learn(request)
-        self._note_base_url(request)
         self._count += 1
         return self._count
 
@@ -121,7 +108,11 @@ class Recorder:
             body = None if sent is None else request_body(sent, self.redactor)
             headers = self.redactor.headers(request.headers)
             form = request_form(RecordedRequest(request.method, self.redactor.url(str(request.url)), headers, body))
-            self._write_before(request, {"e": "open", "n": n, "op": request.op, "request": form})
+            try:
+                self._write({"e": "open", "n": n, "op": request.op, "request": form})
+            except OSError as error:
+                message = f"{request.op}: the recording cannot be written ({error.strerror or error}); nothing was sent"
+                raise CassetteError(message) from error
             self.open[n] = on_close
 
         async with self.lock:
@@ -143,14 +134,6 @@ class Recorder:
             if self.open.pop(n, None) is not None and not self.is_over:
                 await self.run(write, size)
                 await self._hide_late_secrets()
-
-    def _write_before(self, request: Request, line: dict[str, Any]) -> None:
-        """Before the request is sent: CassetteError when it cannot be written."""
-        try:
-            self._write(line)
-        except OSError as error:
-            message = f"{request.op}: the recording cannot be written ({error.strerror or error}); nothing was sent"
-            raise CassetteError(message) from error
 
     def _write(self, line: dict[str, Any]) -> None:
         if self.redactor.secrets.late:
@@ -228,13 +211,3 @@ class Recorder:
         except PackageNotFoundError:  # the package is not installed
             name = "vidgen_async"
         return Meta(self.clock.wall(), name)
-
-    def _note_base_url(self, request: Request) -> None:
-        """Record the base URL of the service, from the first request with an API key."""
-        endpoint = _ENDPOINTS.get(request.op)
-        if self._has_base_url or endpoint is None or "Authorization" not in request.headers:
-            return
-        base = re.fullmatch(rf"(https?://.+)/{endpoint}", str(request.url))
-        if base is not None:
-            self._has_base_url = True
-            self._write_before(request, {"e": "meta", "base_url": self.redactor.url(base[1])})

@@ -112,8 +112,6 @@ def map_line(
 ) -> dict[str, Any]:
     """A line of a recording or an interaction, with ``text`` applied to its texts, and the others to their parts."""
     mapped = dict(line)
-    if line.get("base_url"):
-        mapped["base_url"] = text(line["base_url"])
     for part in line.keys() & {"request", "response"}:
         mapped[part] = new = dict(line[part])
         if "url" in new:
