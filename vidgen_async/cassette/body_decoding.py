@@ -74,12 +74,6 @@ def body_bytes(body: RecordedBody | None) -> bytes | None:
     return base64.b64decode(body["b64"], validate=True) if "b64" in body else None
 
 
-def body_length(body: RecordedBody | None) -> int:
-    """Its length when it is replayed."""
-    data = body_bytes(body)
-    return int((body or {})["bytes"]) if data is None else len(data)
-
-
 def stream_body(body: RecordedBody, blobs: Path) -> Iterator[bytes]:
     """The chunks of a long body; an OSError or a ValueError where its blob cannot be read or is damaged."""
     data = read_blob(body, blobs) if "blob" in body else b""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ class Recorder:
         self._before: Document | None = None
         self._count = 0
         self._offset = 0.0
-        self._began: float | None = None
+        self.began: float | None = None
         self._broken: Exception | None = None
         self.is_over: bool = False
         #: The ordinals of requests without an outcome, and what records the end of the transport as their outcome.
@@ -67,13 +67,9 @@ class Recorder:
         self._count = max((one.n for one in before.interactions), default=0)
         self._offset = max((one.ended or one.started for one in before.interactions), default=0.0)
 
-    @property
-    def is_begun(self) -> bool:
-        return self._began is not None
-
     def begin(self, request: Request) -> int:
         """Return the ordinal of this request; nothing is awaited, so that ordinals are in the order of the requests."""
-        if self._began is None:
+        if self.began is None:
             for interaction in () if self._before is None else self._before.interactions:
                 self.redactor.secrets.reserve(str(interaction_form(interaction)))
             try:
@@ -81,7 +77,7 @@ class Recorder:
             except CassetteError as error:
                 self._record_failure(error)
                 raise
-            self._began, self._broken = self.clock.now(), None
+            self.began, self._broken = self.clock.now(), None
         self.redactor.learn(request)
         self._count += 1
         return self._count
@@ -89,7 +85,7 @@ class Recorder:
     @property
     def elapsed(self) -> float:
         """Seconds since the recording began."""
-        return self._offset + self.clock.now() - (self._began or 0.0)
+        return self._offset + self.clock.now() - (self.began or 0.0)
 
     async def run(self, call: Callable[[], object], size: int = _LONGEST_IN_TURN + 1) -> None:
         """Call what redacts or writes ``size`` bytes; long ones in a thread, without virtual time, and to their end."""
@@ -137,11 +133,11 @@ class Recorder:
 
     def _write(self, line: dict[str, Any]) -> None:
         if self.redactor.secrets.late:
-            line = self._without_secrets(line, set())
+            line = self._without_secrets(line)
         self.part.write(to_text(line))
 
-    def _without_secrets(self, line: dict[str, Any], bad_blobs: set[str]) -> dict[str, Any]:
-        return drop_secret_bytes(map_line(line, self.redactor.secrets.replace), bad_blobs, self.redactor)
+    def _without_secrets(self, line: dict[str, Any], bad_blobs: Iterable[str] = ()) -> dict[str, Any]:
+        return drop_secret_bytes(map_line(line, self.redactor.secrets.replace), self.redactor, bad_blobs)
 
     async def _hide_late_secrets(self) -> None:
         """Remove values from what was written before they turned out to be secrets."""
@@ -182,7 +178,7 @@ class Recorder:
         if self._broken is not None:
             message = f"the recording at {self.part.path} is incomplete, nothing was published: {self._broken}"
             raise CassetteError(message) from self._broken
-        if self._began is not None:
+        if self.began is not None:
             recovered = recover(self.part.path)
             if recovered.damaged:
                 raise CassetteError(

@@ -13,7 +13,7 @@ from typing import Any
 from attrs import evolve, field, mutable
 
 from vidgen_async import errors
-from vidgen_async.cassette.body_decoding import body_length
+from vidgen_async.cassette.body_decoding import body_bytes
 from vidgen_async.cassette.body_encoding import BodyCapture, is_textual, read_through
 from vidgen_async.cassette.document import CANCELLED, Failure, outcome_form, times_form
 from vidgen_async.cassette.recorder import Recorder
@@ -155,7 +155,7 @@ class RecordingTransport(WrappingTransport):
     def give_up(self) -> None:
         """Publish nothing: the old cassette stays, and the finished interactions are in the ``part`` file."""
         self._recorder.close()
-        if self._recorder.is_begun:
+        if self._recorder.began is not None:
             Event.CASSETTE_NOT_PUBLISHED.log(logger, path=self.part)
 
     async def aclose(self) -> None:
@@ -165,7 +165,7 @@ class RecordingTransport(WrappingTransport):
         await self.inner.aclose()
         for _, record_close in sorted(self._recorder.open.items()):
             await record_close()
-        if self._recorder.is_over or not self._auto_publish or not self._recorder.is_begun:
+        if self._recorder.is_over or not self._auto_publish or self._recorder.began is None:
             return
         if is_failing:
             self.give_up()
@@ -268,8 +268,9 @@ class InteractionRecorder:
         headers = self.recorder.redactor.headers(self._headers)
         if body is not None and "redacted" in body:
             # The redacted body has another length.
-            length, new = ("content-length", str(self._capture.length)), ("content-length", str(body_length(body)))
-            headers = tuple(new if header == length else header for header in headers)
+            lengths = str(self._capture.length), str(len(body_bytes(body) or b""))
+            old, new = (("content-length", length) for length in lengths)
+            headers = tuple(new if header == old else header for header in headers)
         if how is not None:
             body = {**(body or {}), "end": how}
         return outcome_form(self._status, headers, body, failure)

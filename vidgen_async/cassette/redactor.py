@@ -1,8 +1,7 @@
 """Replaces secrets before anything is written to a cassette.
 
 Headers and, on the service's host, query values are recorded by an allow-list. URLs lose user info and, on other hosts,
-all query values. JSON values are hidden by their names, texts by their form, and every value that
-was hidden once is hidden everywhere. It cannot be disabled.
+all query values. JSON values are hidden by their names, texts by their form, and what was hidden once everywhere.
 """
 
 import base64
@@ -299,7 +298,10 @@ class Redactor:
             return self.secrets.hide(text, "compressed", is_secret=False)
         text = self.secrets.replace(self._plain_text(text))
         plain = unescape(text)
-        if (plain != text and self._plain_text(plain) != plain) or self._quotes_a_prompt(text):
+        # A whole prompt was replaced before; this is a part of one.
+        prompts = self._hidden_prompts
+        is_quoted = prompts and len(text) >= 16 and hide_secrets(text, prompts) != hide_secrets(text)
+        if is_quoted or (plain != text and self._plain_text(plain) != plain):
             return self.secrets.hide(text, "text", is_secret=False)
         return text
 
@@ -318,11 +320,6 @@ class Redactor:
         if (part := _PART.match(value)) is not None and part[0] != value:
             self._hide(part[0], name)  # the rest may not belong to it
         return self._hide(value, name)
-
-    def _quotes_a_prompt(self, text: str) -> bool:
-        """Whether the text contains a part of a hidden prompt; a whole one was replaced before."""
-        prompts = self._hidden_prompts
-        return bool(prompts) and len(text) >= 16 and hide_secrets(text, prompts) != hide_secrets(text)
 
     def _url_in_text(self, found: str) -> str:
         plain = found.replace("\\/", "/")

@@ -72,17 +72,14 @@ class RequestMatcher:
         #: The ordinals of interactions that are claimed. One may be in two queues.
         self.played: set[int] = set()
         for interaction in document.interactions:
-            self._add(interaction)
-
-    def _add(self, interaction: Interaction) -> None:
-        request = interaction.request
-        exact = (request.method, self._sorted(request.url), self._recorded_body(request))
-        self._recorded.update(exact)
-        queue = self._exact.setdefault(exact, InteractionQueue(f"{request.method} {request.url}"))
-        queue.waiting.append(interaction)
-        if "REDACTED-" in exact[1] or "REDACTED-" in exact[2]:
-            loose = (exact[0], unify_pseudonyms(exact[1]), unify_pseudonyms(exact[2]))
-            self._loose.setdefault(loose, InteractionQueue(queue.name)).waiting.append(interaction)
+            request = interaction.request
+            exact = (request.method, self._sorted(request.url), self._recorded_body(request))
+            self._recorded.update(exact)
+            queue = self._exact.setdefault(exact, InteractionQueue(f"{request.method} {request.url}"))
+            queue.waiting.append(interaction)
+            if "REDACTED-" in exact[1] or "REDACTED-" in exact[2]:
+                loose = (exact[0], unify_pseudonyms(exact[1]), unify_pseudonyms(exact[2]))
+                self._loose.setdefault(loose, InteractionQueue(queue.name)).waiting.append(interaction)
 
     def claim(self, key: Key, op: str) -> Claim:
         """The next interaction for a request, or CassetteMissError, or CassetteExhaustedError."""
@@ -128,7 +125,9 @@ class RequestMatcher:
         return first if self._find(first) is not None else next(filter(self._find, keys), first)
 
     def _redacted_key(self, redactor: Redactor, request: Request, data: bytes | None, sha256: str) -> Key:
-        url = self._url_of(request, redactor)
+        redactor.learn(request)
+        url = self._sorted(str(request.url))
+        url = url if url in self._recorded else self._sorted(redactor.url(str(request.url)))
         text = None if data is None or len(data) > LONGEST_REQUEST else decode_text(data)
         if text is None:
             return request.method, url, f"sha256:{sha256 or hashlib.sha256(data or b'').hexdigest()}"
@@ -139,11 +138,6 @@ class RequestMatcher:
         if plain in self._recorded:
             return request.method, url, plain
         return request.method, url, self._canonical(redactor.json(value, is_request=True))
-
-    def _url_of(self, request: Request, redactor: Redactor) -> str:
-        redactor.learn(request)
-        url = self._sorted(str(request.url))
-        return url if url in self._recorded else self._sorted(redactor.url(str(request.url)))
 
     def _recorded_body(self, request: RecordedRequest) -> str:
         body = request.body

@@ -46,7 +46,7 @@ def scan(document: Document, secrets: Secrets | None = None, *, origin: str | No
     for at, interaction in enumerate(document.interactions):
         form, more = interaction_form(evolve(interaction, extra={})), {"op": interaction.op, **interaction.extra}
         redacted = map_line(form, redactor.text, url=redactor.url, json=redactor.json, header=header)
-        found += _differences(form, drop_secret_bytes(redacted, set(), redactor), f"/interactions/{at}", secrets)
+        found += _differences(form, drop_secret_bytes(redacted, redactor), f"/interactions/{at}", secrets)
         found += _differences(more, redactor.json(more), f"/interactions/{at}", secrets)
     return found
 
@@ -82,24 +82,23 @@ def _differences(value: Any, redacted: Any, pointer: str, known: Secrets | None)
 
 def without_secrets(document: Document, redactor: Redactor) -> Document:
     """The document without the values that have turned out to be secrets since they were written."""
-    reader, base_url, replace = Reader("in memory"), document.meta.base_url, redactor.secrets.replace
-    lines = (map_line(interaction_form(interaction), replace) for interaction in document.interactions)
-    lines = (drop_secret_bytes(line, set(), redactor) for line in lines)
-    interactions = tuple(reader.interaction(line, f"/interactions/{at}") for at, line in enumerate(lines))
+    base_url, replace = document.meta.base_url, redactor.secrets.replace
     meta = evolve(document.meta, base_url=None if base_url is None else replace(base_url))
-    return evolve(document, meta=meta, interactions=interactions)
+    return _change(evolve(document, meta=meta), lambda form: drop_secret_bytes(map_line(form, replace), redactor))
 
 
 def redact_again(document: Document, others: Iterable[Interaction]) -> Document:
     """Hide what an earlier release recorded and this one hides, with pseudonyms that no interaction has."""
-    redactor, reader = Redactor(origin=document.meta.origin), Reader("in memory")
-    forms = [interaction_form(interaction) for interaction in document.interactions]
-    for form in (*forms, *map(interaction_form, others)):
+    redactor = Redactor(origin=document.meta.origin)
+    for form in map(interaction_form, (*document.interactions, *others)):
         redactor.secrets.reserve(str(form))
         redactor.note_ids(form.get("response", {}).get("body", {}).get("json"))
-    lines = (map_line(form, redactor.text) for form in forms)
-    interactions = tuple(reader.interaction(line, f"/interactions/{at}") for at, line in enumerate(lines))
-    return evolve(document, interactions=interactions)
+    return _change(document, lambda form: map_line(form, redactor.text))
+
+
+def _change(document: Document, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Document:
+    reader, forms = Reader("in memory"), map(change, map(interaction_form, document.interactions))
+    return evolve(document, interactions=tuple(reader.interaction(form, "") for form in forms))
 
 
 def map_line(
@@ -142,7 +141,7 @@ def _map_json(value: Any, change: Callable[[str], str]) -> Any:
     return value if shown == str(value) else shown
 
 
-def drop_secret_bytes(line: dict[str, Any], bad: set[str], redactor: Redactor) -> dict[str, Any]:
+def drop_secret_bytes(line: dict[str, Any], redactor: Redactor, bad: Iterable[str] = ()) -> dict[str, Any]:
     """The same without binary bodies that contain a secret, and without references to the ``bad`` blobs."""
     body = line.get("response", {}).get("body") or {}
     if body.get("blob") in bad:

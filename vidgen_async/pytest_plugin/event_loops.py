@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -83,14 +83,10 @@ def _loop_scope(request: pytest.FixtureRequest) -> str | None:
     if not isinstance(request.node, item_class):  # anyio has made an item of its own
         return None
     # Older releases use the name "scope".
-    return str(marker.kwargs.get("loop_scope") or marker.kwargs.get("scope") or _default_loop_scope(request.config))
-
-
-def _default_loop_scope(config: pytest.Config) -> str:
-    try:
-        return config.getini("asyncio_default_test_loop_scope") or "function"
-    except ValueError:  # pytest-asyncio before 0.26 has no such setting
-        return "function"
+    scope = marker.kwargs.get("loop_scope") or marker.kwargs.get("scope")
+    with suppress(ValueError):  # pytest-asyncio before 0.26 has no such setting
+        scope = scope or request.config.getini("asyncio_default_test_loop_scope")
+    return str(scope or "function")
 
 
 def _has_pytest_asyncio(manager: pytest.PytestPluginManager) -> bool:

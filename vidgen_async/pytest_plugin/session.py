@@ -50,21 +50,6 @@ class Session:
     is_busy: bool = False
     """Whether another recording of it is in progress: the ``part`` file then belongs to that one."""
 
-    def end(self) -> None:
-        """Called when all fixtures are torn down: check a replay, and publish a recording, if the test has passed."""
-        transport = self.cassette.transport
-        if isinstance(transport, ReplayTransport):
-            if self.has_passed:
-                transport.check(allow_unused=self.allow_unused)
-        elif not self.has_passed:
-            transport.give_up()
-        else:
-            try:
-                transport.publish()
-            except BaseException:
-                transport.give_up()
-                raise
-
 
 def start_session(request: pytest.FixtureRequest) -> VidgenCassette:
     """The cassette of the test, which this module ends and reports; the test fails if its settings are invalid."""
@@ -113,7 +98,21 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
         session.has_passed = False
         raise
     finally:
-        session.end()
+        _end(session)
+
+
+def _end(session: Session) -> None:
+    """Check a replay, or publish a recording, if the test has passed."""
+    transport = session.cassette.transport
+    if isinstance(transport, RecordingTransport):
+        try:
+            if session.has_passed:
+                transport.publish()
+        finally:
+            if not transport.is_published:
+                transport.give_up()
+    elif session.has_passed:
+        transport.check(allow_unused=session.allow_unused)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
