@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Container
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -136,7 +136,7 @@ class Recorder:
             line = self._without_secrets(line)
         self.part.write(to_text(line))
 
-    def _without_secrets(self, line: dict[str, Any], bad_blobs: Iterable[str] = ()) -> dict[str, Any]:
+    def _without_secrets(self, line: dict[str, Any], bad_blobs: Container[object] = ()) -> dict[str, Any]:
         return drop_secret_bytes(map_line(line, self.redactor.secrets.replace), self.redactor, bad_blobs)
 
     async def _hide_late_secrets(self) -> None:

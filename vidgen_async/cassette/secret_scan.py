@@ -3,7 +3,7 @@ atomically or not at all."""
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -141,7 +141,7 @@ def _map_json(value: Any, change: Callable[[str], str]) -> Any:
     return value if shown == str(value) else shown
 
 
-def drop_secret_bytes(line: dict[str, Any], redactor: Redactor, bad: Iterable[str] = ()) -> dict[str, Any]:
+def drop_secret_bytes(line: dict[str, Any], redactor: Redactor, bad: Container[object] = ()) -> dict[str, Any]:
     """The same without binary bodies that contain a secret, and without references to the ``bad`` blobs."""
     body = line.get("response", {}).get("body") or {}
     if body.get("blob") in bad:
