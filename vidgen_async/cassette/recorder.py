@@ -49,8 +49,7 @@ class Recorder:
         self.part = PartialRecording(cassette.part)
         #: Held by whatever uses the redactor or writes: long texts are redacted in a thread.
         self.lock: asyncio.Lock = asyncio.Lock()
-        #: The cassette to which this recording is appended.
-        self._before: Document | None = None
+        self._is_append = False
         self._count = 0
         self._offset = 0.0
         self.began: float | None = None
@@ -63,17 +62,17 @@ class Recorder:
 
     def append_to(self, before: Document) -> None:
         """Continue this cassette."""
-        self._before = before
+        self._is_append = True
         self._count = max((one.n for one in before.interactions), default=0)
         self._offset = max((one.ended or one.started for one in before.interactions), default=0.0)
+        for interaction in before.interactions:
+            self.redactor.secrets.reserve(str(interaction_form(interaction)))
 
     def begin(self, request: Request) -> int:
         """Return the ordinal of this request; nothing is awaited, so that ordinals are in the order of the requests."""
         if self.began is None:
-            for interaction in () if self._before is None else self._before.interactions:
-                self.redactor.secrets.reserve(str(interaction_form(interaction)))
             try:
-                self.part.open(self._meta(), is_append=self._before is not None)
+                self.part.open(self._meta(), is_append=self._is_append)
             except CassetteError as error:
                 self._record_failure(error)
                 raise
@@ -191,7 +190,7 @@ class Recorder:
             if recovered.unfinished:
                 Event.CASSETTE_UNFINISHED.log(logger, count=len(recovered.unfinished), path=self.cassette.path)
             self.part.discard()
-        elif self._before is None:
+        elif not self._is_append:
             write_atomically(self.cassette.path, write(Document(self._meta())).encode())
         self.is_over = True
         return self.cassette.path

@@ -1,8 +1,7 @@
 """What may be shown: URLs, bodies and messages of the service pass here before they are printed or logged.
 
-Two kinds of secrets are hidden: *known values* (the API key, a prompt, an Idempotency-Key), wherever they occur and
-however they are escaped, and the *values of secret names* (``sig``, ``exp``, ``token`` …), ``Bearer …``, prompts in
-JSON or in quotes, and inline image data, whatever their value is.
+Hidden are *known values* (the API key, a prompt, an Idempotency-Key) in every escaping, the *values of secret names*
+(``sig``, ``exp``, ``token`` …), ``Bearer …``, prompts in JSON or in quotes, and inline image data.
 """
 
 import re

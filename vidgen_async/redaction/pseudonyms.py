@@ -23,8 +23,6 @@ _DEPTH = 5
 _PIECE = 1 << 16
 #: Characters at the beginning of a value that distinguish it from others.
 _LONGEST_BEGINNING = 256
-#: Up to this many anchors are searched one by one.
-_FEW = 48
 #: The number of text fragments that are remembered as written; beyond that, every new value counts as late.
 _MOST_WRITTEN = 200_000
 
@@ -140,13 +138,11 @@ class Secrets:
 
     def _candidates(self, text: str) -> set[str]:
         """The values of which the text may contain a form."""
-        anchors: Iterable[str]
-        if len(self._by_anchor) <= _FEW:
-            anchors = (anchor for anchor in self._by_anchor if anchor in text)
-        else:
-            pieces = (text[at : at + _PIECE + SHORTEST - 1] for at in range(0, len(text), _PIECE))
-            anchors = set().union(*(self._by_anchor.keys() & _grams(piece) for piece in pieces))
-        return {value for anchor in anchors for value in self._by_anchor[anchor]}
+        values: set[str] = set()
+        for at in range(0, len(text), _PIECE):
+            for anchor in self._by_anchor.keys() & _grams(text[at : at + _PIECE + SHORTEST - 1]):
+                values |= self._by_anchor[anchor]
+        return values
 
 
 def printable_text(data: bytes) -> str:
