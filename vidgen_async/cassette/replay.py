@@ -33,7 +33,6 @@ _CANCEL_TIMEOUT = 60.0
 #: Seconds; a response that took less is returned at once.
 _SHORTEST_WAIT = 0.5
 _SHOWN = 10
-_ADVICE = "Record it again, or allow it: allow_unused=True, of check() or of the pytest marker."
 
 
 class ReplayTransport(Transport):
@@ -122,7 +121,8 @@ class ReplayTransport(Transport):
             shown = "".join(f"\n  {line}" for line in lines[:_SHOWN])
             more = f"\n  and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
             message = f"of {self.cassette.path} {len(lines)} {what} never replayed:{shown}{more}"
-            raise CassetteUnusedError(f"{message}\n", unused=lines, advice=_ADVICE)
+            advice = "Record it again, or allow it: allow_unused=True, of check() or of the pytest marker."
+            raise CassetteUnusedError(f"{message}\n", unused=lines, advice=advice)
 
     async def aclose(self) -> None:
         """Refuse further sends; pending ones raise TransportClosedError. May be called twice."""

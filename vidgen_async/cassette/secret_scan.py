@@ -34,18 +34,11 @@ def scan(document: Document, secrets: Secrets | None = None, *, origin: str | No
     redactor = Redactor(is_numbered=False, origin=document.meta.origin or origin)
     for interaction in document.interactions:
         redactor.note_ids((interaction.body or {}).get("json"))
-
-    def header(name: str, value: str) -> str:
-        kind = kind_of_header(name)
-        if kind in (HeaderKind.SECRET, HeaderKind.DROPPED):  # which are never recorded
-            return redactor.secrets.hide(value, "header", is_secret=False)
-        return redactor.url(value) if kind is HeaderKind.ADDRESS else redactor.text(value)
-
     meta = {"meta": {"base_url": document.meta.base_url, **document.meta.extra}, **document.extra}
     found = list(_differences(meta, redactor.json(meta), "", secrets))
     for at, interaction in enumerate(document.interactions):
         form, more = interaction_form(evolve(interaction, extra={})), {"op": interaction.op, **interaction.extra}
-        redacted = map_line(form, redactor.text, url=redactor.url, json=redactor.json, header=header)
+        redacted = map_line(form, redactor.text, redactor)
         found += _differences(form, drop_secret_bytes(redacted, redactor), f"/interactions/{at}", secrets)
         found += _differences(more, redactor.json(more), f"/interactions/{at}", secrets)
     return found
@@ -101,26 +94,26 @@ def _change(document: Document, change: Callable[[dict[str, Any]], dict[str, Any
     return evolve(document, interactions=tuple(reader.interaction(form, "") for form in forms))
 
 
-def map_line(
-    line: dict[str, Any],
-    text: Callable[[str], str],
-    *,
-    url: Callable[[str], str] | None = None,
-    json: Callable[[Any], Any] | None = None,
-    header: Callable[[str, str], str] | None = None,
-) -> dict[str, Any]:
-    """A line of a recording or an interaction, with ``text`` applied to its texts, and the others to their parts."""
+def map_line(line: dict[str, Any], text: Callable[[str], str], redactor: Redactor | None = None) -> dict[str, Any]:
+    """A line of a recording or an interaction, with ``text`` applied to its texts, or a redactor to its parts."""
+
+    def header(name: str, value: str) -> str:
+        kind = kind_of_header(name)
+        if redactor is not None and kind in (HeaderKind.SECRET, HeaderKind.DROPPED):  # which are never recorded
+            return redactor.secrets.hide(value, "header", is_secret=False)
+        return redactor.url(value) if redactor is not None and kind is HeaderKind.ADDRESS else text(value)
+
     mapped = dict(line)
     for part in line.keys() & {"request", "response"}:
         mapped[part] = new = dict(line[part])
         if "url" in new:
-            new["url"] = (url or text)(new["url"])
+            new["url"] = (redactor.url if redactor else text)(new["url"])
         if "headers" in new:
             pairs = (pair.partition(": ") for pair in new["headers"])
-            new["headers"] = [f"{name}: {header(name, value) if header else text(value)}" for name, _, value in pairs]
+            new["headers"] = [f"{name}: {header(name, value)}" for name, _, value in pairs]
         body = new.get("body") or {}
         if "json" in body:
-            new["body"] = {**body, "json": json(body["json"]) if json else _map_json(body["json"], text)}
+            new["body"] = {**body, "json": redactor.json(body["json"]) if redactor else _map_json(body["json"], text)}
         elif "text" in body:
             new["body"] = {**body, "text": text(body["text"])}
     if "error" in line:

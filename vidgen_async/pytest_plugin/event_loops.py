@@ -34,14 +34,9 @@ def register_fixtures(manager: pytest.PytestPluginManager) -> None:
     manager.register(holder, holder.__name__)
 
 
-def has_loop(request: pytest.FixtureRequest) -> bool:
-    """Whether the test runs on an event loop."""
-    return _loop_of(request) is not None
-
-
 def get_on_loop(request: pytest.FixtureRequest, what: str) -> Any:
     """The ``sandbox`` on the test's loop, or the ``stack``, which is closed on it. The test fails if it has no loop."""
-    loop = _loop_of(request)
+    loop = loop_of(request)
     if loop is None:
         pytest.fail(
             f"{request.fixturename} needs an event loop, and {request.node.nodeid} has none: make it an async test of "
@@ -66,7 +61,8 @@ def _decorators(manager: pytest.PytestPluginManager) -> dict[str, Callable[..., 
     return found
 
 
-def _loop_of(request: pytest.FixtureRequest) -> str | None:
+def loop_of(request: pytest.FixtureRequest) -> str | None:
+    """The kind of event loop on which the test runs, if it does."""
     has_anyio = "anyio_backend" in request.fixturenames
     scope = _loop_scope(request)
     if scope is None:

@@ -21,7 +21,7 @@ from vidgen_async.clock import LoopClock
 from vidgen_async.errors import CassetteBusyError, CassetteError, ConfigurationError
 from vidgen_async.journal import MemoryJournal
 from vidgen_async.pytest_plugin import VidgenCassette
-from vidgen_async.pytest_plugin.event_loops import get_on_loop, has_loop
+from vidgen_async.pytest_plugin.event_loops import get_on_loop, loop_of
 from vidgen_async.pytest_plugin.settings import directory_of, marker_arguments, mode_of, source_of
 from vidgen_async.transports import RecordingTransport, ReplayTransport, is_on_this_machine, on_cassette
 
@@ -47,8 +47,6 @@ class Session:
     cassette: VidgenCassette
     allow_unused: bool
     has_passed: bool = False
-    is_busy: bool = False
-    """Whether another recording of it is in progress: the ``part`` file then belongs to that one."""
 
 
 def start_session(request: pytest.FixtureRequest) -> VidgenCassette:
@@ -62,7 +60,7 @@ def start_session(request: pytest.FixtureRequest) -> VidgenCassette:
     except (pytest.UsageError, ConfigurationError, CassetteError) as error:
         problem = f"{request.node.nodeid}: {error}"
     else:
-        if has_loop(request):
+        if loop_of(request) is not None:
             get_on_loop(request, "stack").push_async_callback(session.cassette.transport.aclose)
         request.node.stash[_SESSION] = session
         return session.cassette
@@ -125,7 +123,6 @@ def pytest_runtest_makereport(
         error = call.excinfo and call.excinfo.value
         if report.when == "call":
             session.has_passed = report.outcome == "passed"
-            session.is_busy = isinstance(error, CassetteBusyError)
         if report.failed:
             _explain(report, session, error)
         if report.when == "teardown":
@@ -140,7 +137,7 @@ def _explain(report: pytest.TestReport, session: Session, error: BaseException |
         misses = [str(miss) for miss in transport.misses if miss is not error]
         if misses and report.when != "teardown":
             report.sections.append((_TITLE, "\n".join(misses)))
-    elif not session.is_busy and not transport.is_published and transport.part.exists():
+    elif not isinstance(error, CassetteBusyError) and not transport.is_published and transport.part.exists():
         text = f"{transport.cassette.path} was not recorded; the interactions until the failure are in {transport.part}"
         report.sections.append((_TITLE, text))
 
