@@ -118,14 +118,21 @@ def is_textual(content_type: str) -> bool:
     return kind.startswith("text/") or any(word in kind for word in ("json", "xml", "html", "urlencoded"))
 
 
-def _text_body(text: str, redactor: Redactor, *, is_request: bool = False) -> RecordedBody:
+def read_json(text: str) -> Any:
+    """A JSON object, list or string; None for anything else."""
     try:
         value = json.loads(text)
-        if isinstance(value, dict | list | str):
-            return _json_body(text, value, redactor, is_request=is_request)
     except (ValueError, RecursionError):
-        pass
-    return _text(text, redactor)
+        return None
+    return value if isinstance(value, dict | list | str) else None
+
+
+def _text_body(text: str, redactor: Redactor, *, is_request: bool = False) -> RecordedBody:
+    value = read_json(text)
+    try:
+        return _text(text, redactor) if value is None else _json_body(text, value, redactor, is_request=is_request)
+    except RecursionError:
+        return _text(text, redactor)
 
 
 def _text(text: str, redactor: Redactor, **charset: str) -> RecordedBody:

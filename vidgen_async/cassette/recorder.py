@@ -140,10 +140,11 @@ class Recorder:
 
     async def _hide_late_secrets(self) -> None:
         """Remove values from what was written before they turned out to be secrets."""
-        secrets, blobs = self.redactor.secrets, self.cassette.blobs
+        secrets = self.redactor.secrets
         late, secrets.late = secrets.late, []
 
         def rewrite() -> None:
+            blobs = self.cassette.blobs
             try:
                 bad = {name for name in self._blobs if secrets.were_written(late, (blobs / name).read_bytes())}
                 for name in bad:

@@ -285,12 +285,11 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """A text without secrets: URLs in it are redacted, known secrets and texts of their form are replaced."""
-        if len(text) > _LONGEST_TEXT:
-            # Searching it would block the event loop for too long.
-            return self.secrets.hide(text, "longtext", is_secret=False)
         return self._cached(text, is_url=False)
 
     def _text(self, text: str) -> str:
+        if len(text) > _LONGEST_TEXT:  # searching it would take too long
+            return self.secrets.hide(text, "longtext", is_secret=False)
         if _ABSOLUTE.fullmatch(text) or _RELATIVE.fullmatch(text):
             return self.url(text)
         plain = unescape(text)

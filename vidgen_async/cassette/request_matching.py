@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 
 from attrs import field, mutable
 
-from vidgen_async.cassette.body_encoding import LONGEST_REQUEST, decode_text
+from vidgen_async.cassette.body_encoding import LONGEST_REQUEST, decode_text, read_json
 from vidgen_async.cassette.document import Document, Interaction, RecordedRequest
 from vidgen_async.cassette.redactor import Redactor
 from vidgen_async.cassette.settings import Cassette
@@ -34,8 +34,7 @@ class InteractionQueue:
 
     name: str
     waiting: deque[Interaction] = field(factory=deque)
-    played: int = 0
-    last: Interaction | None = None
+    played: list[Interaction] = field(factory=list)
 
 
 @mutable(eq=False)
@@ -90,24 +89,21 @@ class RequestMatcher:
             interaction = queue.waiting.popleft()
             if interaction.n not in self.played:
                 self.played.add(interaction.n)
-                queue.played += 1
-                queue.last = interaction
+                queue.played.append(interaction)
                 return Claim(interaction, queue)
-        last = queue.last
+        last, count = queue.played[-1] if queue.played else None, len(queue.played)
         if self._cassette.exhausted == "repeat-last" and last is not None:
             return Claim(last, None)
         outcome = "" if last is None else f", the last one with {last.status or (last.failure and last.failure.type)}"
-        message = (
-            f"{self._cassette.path} has no more interactions for {queue.name} ({op}): {queue.played} replayed{outcome}."
-        )
+        message = f"{self._cassette.path} has no more interactions for {queue.name} ({op}): {count} replayed{outcome}."
         advice = 'Record it again, or allow it: exhausted="repeat-last", of Cassette or of the pytest marker.'
-        raise CassetteExhaustedError(message, lane=queue.name, played=queue.played, advice=advice)
+        raise CassetteExhaustedError(message, lane=queue.name, played=count, advice=advice)
 
     def release(self, claim: Claim) -> None:
         """Unless it was replayed, the next equal request gets the interaction."""
         if claim.queue is not None and not claim.is_played:
             self.played.remove(claim.interaction.n)
-            claim.queue.played -= 1
+            claim.queue.played.remove(claim.interaction)
             claim.queue.waiting.appendleft(claim.interaction)
 
     def _find(self, key: Key) -> InteractionQueue | None:
@@ -131,7 +127,7 @@ class RequestMatcher:
         text = None if data is None or len(data) > LONGEST_REQUEST else decode_text(data)
         if text is None:
             return request.method, url, f"sha256:{sha256 or hashlib.sha256(data or b'').hexdigest()}"
-        value = _json(text) if text else None
+        value = read_json(text) if text else None
         if value is None:
             return request.method, url, redactor.text(text)
         plain = self._canonical(value)
@@ -143,7 +139,7 @@ class RequestMatcher:
         body = request.body
         if body is None:
             return ""
-        value = body["json"] if "json" in body else _json(body.get("text", ""))
+        value = body["json"] if "json" in body else read_json(body.get("text", ""))
         if value is not None:
             return self._canonical(value)
         return str(body["text"]) if "text" in body else f"sha256:{body.get('sha256', '')}"
@@ -160,15 +156,6 @@ class RequestMatcher:
         if "&" not in query:
             return url
         return f"{address}{mark}{'&'.join(sorted(query.split('&'), key=lambda pair: pair.partition('=')[0]))}"
-
-
-def _json(text: str) -> Any:
-    """A JSON object, list or string; None for anything else."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict | list | str) else None
 
 
 def _without(value: Any, pointer: Iterable[str]) -> Any:

@@ -71,7 +71,7 @@ class Secrets:
 
     def is_in(self, text: str) -> bool:
         """Whether the text contains a known value: raw, in another case, escaped, in Base64 or hexadecimal."""
-        return any(True for _ in self._found(text))
+        return next(self._found(text), None) is not None
 
     def is_in_bytes(self, data: bytes) -> bool:
         """Whether binary data contains a known value in any of these forms."""
