@@ -153,8 +153,6 @@ class RequestMatcher:
     def _sorted(url: str) -> str:
         """The URL with its query sorted by name; equal names keep their order."""
         address, mark, query = url.partition("?")
-        if "&" not in query:
-            return url
         return f"{address}{mark}{'&'.join(sorted(query.split('&'), key=lambda pair: pair.partition('=')[0]))}"
 
 

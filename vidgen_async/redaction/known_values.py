@@ -1,8 +1,7 @@
 """Values that no message may show (the API key, a prompt, an Idempotency-Key), hidden however they are written.
 
 The search compares the *letters* of a text: its letters and digits alone, decomposed and in lower case, with every
-escape sequence resolved. So one search finds a value raw, in capitals, with other white space, percent-encoded,
-HTML-escaped, as a ``repr``, and in JSON within JSON; a second search finds it in Base64.
+escape sequence resolved, also nested ones; a second search finds a value in Base64.
 """
 
 import base64
