@@ -29,7 +29,7 @@ _SUFFIXES = {"video/mp4": ".mp4", "image/png": ".png", "image/jpeg": ".jpg", "im
 class BodyCapture:
     """A body as it is read: all of it up to ``limit`` bytes, or both its ends, and a digest."""
 
-    limit: int
+    limit: int = LONGEST_REQUEST
     length: int = 0
     _digest: Any = field(factory=hashlib.sha256)
     _data: bytearray = field(factory=bytearray)
@@ -54,9 +54,9 @@ class BodyCapture:
         return {"bytes": self.length, "sha256": self.sha256}
 
     @property
-    def short(self) -> bytes | None:
-        """The body of a request as far as it is recorded and compared; None for one that is too long."""
-        return bytes(self._data) if self.length <= LONGEST_REQUEST else None
+    def text(self) -> str | None:
+        """The body of a request that is recorded and compared as a text; of others, only the digest is."""
+        return decode_text(bytes(self._data)) if self.length <= LONGEST_REQUEST else None
 
     @property
     def parts(self) -> tuple[bytes, ...]:
@@ -67,7 +67,7 @@ class BodyCapture:
 
 async def read_through(body: Body) -> BodyCapture:
     """Read the body of a request. What it raises is raised."""
-    capture = BodyCapture(LONGEST_REQUEST)
+    capture = BodyCapture()
     async for chunk in body.open():
         capture.add(chunk)
     return capture
@@ -77,8 +77,7 @@ def request_body(sent: BodyCapture, redactor: Redactor) -> RecordedBody | None:
     """How it is recorded: JSON without image data, or a digest."""
     if sent.length == 0:
         return None
-    text = None if sent.short is None else decode_text(sent.short)
-    return sent.facts if text is None else _text_body(text, redactor, is_request=True)
+    return sent.facts if sent.text is None else _text_body(sent.text, redactor, is_request=True)
 
 
 def answer_body(capture: BodyCapture, headers: Headers, redactor: Redactor) -> tuple[RecordedBody | None, bytes | None]:

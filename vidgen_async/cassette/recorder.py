@@ -111,7 +111,7 @@ class Recorder:
             self.open[n] = on_close
 
         async with self.lock:
-            await self.run(write, 0 if sent is None or sent.short is None else sent.length)
+            await self.run(write, 0 if sent is None or sent.text is None else sent.length)
             await self._hide_late_secrets()
 
     async def write_outcome(self, n: int, make_line: Callable[[], dict[str, Any]], size: int = 0) -> None:

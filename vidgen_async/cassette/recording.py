@@ -191,7 +191,7 @@ class InteractionRecorder:
     is_sent: bool = field(default=False, init=False)
     _status: int | None = field(default=None, init=False)
     _headers: Headers = field(factory=make_headers, init=False)
-    _capture: BodyCapture = field(factory=lambda: BodyCapture(0), init=False)
+    _capture: BodyCapture = field(factory=BodyCapture, init=False)
 
     def record_status(self, status: int, headers: Headers) -> None:
         """The status line and the headers were received."""

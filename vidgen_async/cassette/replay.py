@@ -11,7 +11,7 @@ from yarl import URL
 
 from vidgen_async import errors
 from vidgen_async.cassette.body_decoding import body_bytes, stream_body
-from vidgen_async.cassette.body_encoding import read_through
+from vidgen_async.cassette.body_encoding import BodyCapture, read_through
 from vidgen_async.cassette.document import Failure, Interaction
 from vidgen_async.cassette.request_matching import Claim, RequestMatcher
 from vidgen_async.cassette.settings import Cassette, as_cassette
@@ -95,12 +95,13 @@ class ReplayTransport(Transport):
         body = request.body
         try:
             if body is None or isinstance(body, BytesBody):
-                key = self._matcher.key_of(request, b"" if body is None else body.data)
-                return self._matcher.claim(key, request.op)
+                sent = BodyCapture()
+                sent.add(b"" if body is None else body.data)
+                return self._matcher.claim(self._matcher.key_of(request, sent), request.op)
             with hold_of(self._clock)():
                 async with self._reading:
                     sent = await read_through(body)
-                    return self._matcher.claim(self._matcher.key_of(request, sent.short, sent.sha256), request.op)
+                    return self._matcher.claim(self._matcher.key_of(request, sent), request.op)
         except CassetteError as error:
             self._record(error)
             raise

@@ -1,7 +1,6 @@
 """Which interaction is replayed for which request, and the error for a request that is not on the cassette. Equal
 requests share a queue with their interactions in recorded order; each request claims the next one."""
 
-import hashlib
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -12,7 +11,7 @@ from urllib.parse import parse_qsl
 
 from attrs import field, mutable
 
-from vidgen_async.cassette.body_encoding import LONGEST_REQUEST, decode_text, read_json
+from vidgen_async.cassette.body_encoding import BodyCapture, read_json
 from vidgen_async.cassette.document import Document, Interaction, RecordedRequest
 from vidgen_async.cassette.redactor import Redactor
 from vidgen_async.cassette.settings import Cassette
@@ -114,20 +113,20 @@ class RequestMatcher:
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 
-    def key_of(self, request: Request, data: bytes | None, sha256: str = "") -> Key:
-        """The key of a request; of a body that is too long, the digest is compared."""
-        keys = (self._redacted_key(redactor, request, data, sha256) for redactor in self._redactors)
+    def key_of(self, request: Request, body: BodyCapture) -> Key:
+        """The key of a request; of a body that is no short text, the digest is compared."""
+        keys = (self._redacted_key(redactor, request, body) for redactor in self._redactors)
         first = next(keys)
         return first if self._find(first) is not None else next(filter(self._find, keys), first)
 
-    def _redacted_key(self, redactor: Redactor, request: Request, data: bytes | None, sha256: str) -> Key:
+    def _redacted_key(self, redactor: Redactor, request: Request, body: BodyCapture) -> Key:
         redactor.learn(request)
         url = self._sorted(str(request.url))
         url = url if url in self._recorded else self._sorted(redactor.url(str(request.url)))
-        text = None if data is None or len(data) > LONGEST_REQUEST else decode_text(data)
+        text = body.text
         if text is None:
-            return request.method, url, f"sha256:{sha256 or hashlib.sha256(data or b'').hexdigest()}"
-        value = read_json(text) if text else None
+            return request.method, url, f"sha256:{body.sha256}"
+        value = read_json(text)
         if value is None:
             return request.method, url, redactor.text(text)
         plain = self._canonical(value)
