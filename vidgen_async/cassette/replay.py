@@ -97,11 +97,11 @@ class ReplayTransport(Transport):
             if body is None or isinstance(body, BytesBody):
                 sent = BodyCapture()
                 sent.add(b"" if body is None else body.data)
-                return self._matcher.claim(self._matcher.key_of(request, sent), request.op)
+                return self._matcher.claim(request, sent)
             with hold_of(self._clock)():
                 async with self._reading:
                     sent = await read_through(body)
-                    return self._matcher.claim(self._matcher.key_of(request, sent), request.op)
+                    return self._matcher.claim(request, sent)
         except CassetteError as error:
             self._record(error)
             raise

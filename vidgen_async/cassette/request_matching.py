@@ -79,11 +79,12 @@ class RequestMatcher:
                 loose = (exact[0], unify_pseudonyms(exact[1]), unify_pseudonyms(exact[2]))
                 self._loose.setdefault(loose, InteractionQueue(queue.name)).waiting.append(interaction)
 
-    def claim(self, key: Key, op: str) -> Claim:
+    def claim(self, request: Request, body: BodyCapture) -> Claim:
         """The next interaction for a request, or CassetteMissError, or CassetteExhaustedError."""
+        key = self._key_of(request, body)
         queue = self._find(key)
         if queue is None:
-            raise _explain_miss(key, op, self._cassette.path, self._exact)
+            raise _explain_miss(key, request.op, self._cassette.path, self._exact)
         while queue.waiting:
             interaction = queue.waiting.popleft()
             if interaction.n not in self.played:
@@ -94,8 +95,9 @@ class RequestMatcher:
         if self._cassette.exhausted == "repeat-last" and last is not None:
             return Claim(last, None)
         outcome = "" if last is None else f", the last one with {last.status or (last.failure and last.failure.type)}"
-        message = f"{self._cassette.path} has no more interactions for {queue.name} ({op}): {count} replayed{outcome}."
+        what = f"{queue.name} ({request.op}): {count} replayed{outcome}."
         advice = 'Record it again, or allow it: exhausted="repeat-last", of Cassette or of the pytest marker.'
+        message = f"{self._cassette.path} has no more interactions for {what}"
         raise CassetteExhaustedError(message, lane=queue.name, played=count, advice=advice)
 
     def release(self, claim: Claim) -> None:
@@ -113,7 +115,7 @@ class RequestMatcher:
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 
-    def key_of(self, request: Request, body: BodyCapture) -> Key:
+    def _key_of(self, request: Request, body: BodyCapture) -> Key:
         """The key of a request; of a body that is no short text, the digest is compared."""
         keys = (self._redacted_key(redactor, request, body) for redactor in self._redactors)
         first = next(keys)
@@ -179,16 +181,14 @@ def _explain_miss(key: Key, op: str, path: Path, known: Iterable[Key]) -> Casset
     def distance(other: tuple[Key, dict[str, str]]) -> tuple[int, int]:
         return len(asked.items() ^ other[1].items()), -sum(map(eq, key[1].split("/"), other[0][1].split("/")))
 
-    nearest = sorted(((other, _facts(other)) for other in known), key=distance)[:_NEAREST]
-    lines = [f"{other[0]} {other[1]}: {'; '.join(_differences(asked, there))}" for other, there in nearest]
-    message = f"{path} has no interaction for {key[0]} {key[1]} ({op})"
-    if lines:
-        message += "; the nearest differ:" + "".join(f"\n  {line}" for line in lines) + "\n"
-    else:
-        message += ": it is empty. "
-    return CassetteMissError(
-        message.rstrip(), nearest=lines, advice="Record it again if the request is as it should be."
-    )
+    lines = []
+    for other, there in sorted(((other, _facts(other)) for other in known), key=distance)[:_NEAREST]:
+        different = [name for name in dict.fromkeys((*asked, *there)) if asked.get(name) != there.get(name)]
+        differences = (f"{name} is {_show(there, name)}, not {_show(asked, name)}" for name in different)
+        lines.append(f"{other[0]} {other[1]}: {'; '.join(differences)}")
+    what = "; the nearest differ:" + "".join(f"\n  {line}" for line in lines) if lines else ": it is empty."
+    message = f"{path} has no interaction for {key[0]} {key[1]} ({op}){what}"
+    return CassetteMissError(message, nearest=lines, advice="Record it again if the request is as it should be.")
 
 
 def _facts(key: Key) -> dict[str, str]:
@@ -214,14 +214,9 @@ def _leaves(value: Any, place: str) -> Iterator[tuple[str, str]]:
         yield place if "/" in place else "body as a whole", json.dumps(value, ensure_ascii=False)
 
 
-def _differences(here: dict[str, str], there: dict[str, str]) -> Iterator[str]:
-    for what in dict.fromkeys((*here, *there)):
-        if here.get(what) != there.get(what):
-            yield f"{what} is {_show(there.get(what), what)}, not {_show(here.get(what), what)}"
-
-
-def _show(value: str | None, what: str) -> str:
+def _show(facts: dict[str, str], what: str) -> str:
     """A value, unless it is long or a prompt. A text without a name is a whole body, which may be a prompt."""
+    value = facts.get(what)
     if value is None:
         return "absent"
     if what == "body as a whole" or any(kind_of(name) is Kind.PROMPT for name in what.split("/")):
