@@ -78,12 +78,9 @@ class RecordingTransport(WrappingTransport):
 
     @asynccontextmanager
     async def connect(self, request: Request) -> AsyncIterator[Connection]:
-        """Connect with the inner transport; its errors propagate unchanged. A request that is not sent is recorded if a
-        TransportError is the reason: connecting failed, or the connection was not ready any more.
-
-        Raises:
-            CassetteError: As in :meth:`send`.
-        """
+        """Connect with the inner transport; its errors propagate unchanged, and CassetteError is raised as by
+        :meth:`send`. A request that is not sent is recorded if a TransportError is the reason: connecting failed, or
+        the connection was not ready any more."""
         interaction = await self._begin(request)
         try:
             async with self.inner.connect(request) as connection:
@@ -169,9 +166,9 @@ class RecordingTransport(WrappingTransport):
             return
         if is_failing:
             self.give_up()
-            return
-        async with self._recorder.lock:
-            await self._recorder.run(self.publish)
+        else:
+            async with self._recorder.lock:
+                await self._recorder.run(self.publish)
 
     def _check_open(self, request: Request) -> None:
         if self._is_closed or self._recorder.is_over:

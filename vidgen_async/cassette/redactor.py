@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
 from yarl import URL
@@ -360,14 +361,12 @@ def _forever(value: float | str) -> int:
 
 
 def _password(encoded: str) -> str:
-    try:
+    with suppress(ValueError):
         return base64.b64decode(encoded, validate=True).decode().partition(":")[2]
-    except ValueError:
-        return ""
+    return ""
 
 
 def _origin(text: str) -> str | None:
-    try:
+    with suppress(ValueError):
         return str(URL(text).origin())
-    except ValueError:
-        return None
+    return None

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _PYTEST_ASYNCIO = "pytest_asyncio.plugin"
 _LOOP_SCOPES = ("function", "class", "module", "package", "session")
+#: The fixture of pytest-asyncio 1.0 and later that is an asyncio.Runner; earlier releases need none here.
+_RUNNER = "_{}_scoped_runner"
 _ANYIO = "anyio"
 #: A test of pytest-asyncio that has anyio's fixture: anyio would run its async fixtures, on a loop of its own.
 _BOTH = "pytest_asyncio_with_anyio"
@@ -67,7 +69,7 @@ def loop_of(request: pytest.FixtureRequest) -> str | None:
     scope = _loop_scope(request)
     if scope is None:
         return _ANYIO if has_anyio else None
-    return _BOTH if has_anyio and _runner_name(scope) in vars(sys.modules[_PYTEST_ASYNCIO]) else scope
+    return _BOTH if has_anyio and _RUNNER.format(scope) in vars(sys.modules[_PYTEST_ASYNCIO]) else scope
 
 
 def _loop_scope(request: pytest.FixtureRequest) -> str | None:
@@ -94,11 +96,6 @@ def _name(what: str, loop: str) -> str:
     return f"_vidgen_{what}_on_{loop}"
 
 
-def _runner_name(scope: str) -> str:
-    """The fixture of pytest-asyncio 1.0 and later that is an asyncio.Runner; earlier releases need none here."""
-    return f"_{scope}_scoped_runner"
-
-
 def _make_sandbox() -> AbstractAsyncContextManager[object]:
     from vidgen_async.sandbox import Sandbox  # noqa: PLC0415 - imported only for tests that use it
 
@@ -115,7 +112,7 @@ def _on_loop(make: Callable[[], AbstractAsyncContextManager[object]]) -> Callabl
 
 def _on_runner(make: Callable[[], AbstractAsyncContextManager[object]]) -> Callable[..., Iterator[object]]:
     def fixture(request: pytest.FixtureRequest) -> Iterator[object]:
-        runner = request.getfixturevalue(_runner_name(str(_loop_scope(request))))
+        runner = request.getfixturevalue(_RUNNER.format(_loop_scope(request)))
         manager = make()
         yield runner.run(manager.__aenter__())
         runner.run(manager.__aexit__(None, None, None))
