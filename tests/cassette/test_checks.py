@@ -92,7 +92,7 @@ PROBLEMS: dict[str, tuple[Callable[[Path], object], list[tuple[str, str]]]] = {
 def test_each_problem_is_reported_once_by_kind_and_pointer_and_never_by_value(cassette, change, expected):
     change(cassette)
     found = check_cassette(cassette, now=RECORDED_AT, max_age=timedelta(days=90))
-    assert [(one.kind.value, one.where) for one in found] == expected
+    assert [(one.kind, one.where) for one in found] == expected
     for one in found:
         assert one.path == cassette
         assert not any(text in one.message for text in ("/interactions/", "abcdef", TOKEN[:12]))
@@ -133,7 +133,7 @@ def test_hidden_and_installed_directories_are_searched_only_if_they_are_named(tm
 
 
 def left(*folders: Path):
-    return [(one.kind.value, one.path) for folder in dict.fromkeys(folders) for one in orphans_in(folder)]
+    return [(one.kind, one.path) for folder in dict.fromkeys(folders) for one in orphans_in(folder)]
 
 
 def test_a_blob_that_no_cassette_of_its_directory_references_is_an_orphan(cassette):

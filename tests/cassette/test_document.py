@@ -345,7 +345,7 @@ async def test_binary_bodies_up_to_the_limit_are_stored_completely(path, length)
 # -- large bodies ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("length", [200_001, 1_000_000, 3 * CHUNK, 3 * CHUNK + 1])
+@pytest.mark.parametrize("length", [200_001, 1_000_000, 7 * CHUNK, 3 * CHUNK + 1])
 async def test_a_body_above_the_limit_is_replayed_with_its_length_and_its_ends(path, length):
     data = noise(length)
     cassette = Cassette(path, largest_blob=150_000)

@@ -79,7 +79,7 @@ async def test_an_interaction_with_an_outcome_is_not_held_in_memory(path):
         with pytest.raises(error):
             await transport.send(ask())
 
-    assert transport._active == set()
+    assert transport._recorder.open == {}
     transport.give_up()
 
 
@@ -199,7 +199,7 @@ async def test_a_create_that_is_not_sent_is_not_recorded(path, ends_by):
         return None
 
     assert await leave(transport.connect(post({}))) is ends_by
-    assert transport._active == set()
+    assert transport._recorder.open == {}
     assert await create(transport, post({})) == b'{"answer": 1}'
     await transport.aclose()
     replay = ReplayTransport(path)

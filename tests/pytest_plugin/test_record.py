@@ -1,6 +1,5 @@
 """Recording: from where, and what is written when."""
 
-import re
 from functools import partial
 
 import pytest
@@ -84,17 +83,11 @@ def test_a_recording_from_the_sandbox_needs_no_key_and_its_replay_nothing(projec
         "test_nothing.json": [],
         "TestOwn.test_poor.json": ["account.get"],
     }
-    reported = re.findall(
-        rf"^recorded {re.escape(str(directory))}/(\S+) \((\d+) interactions\)$", recorded.text, re.MULTILINE
-    )
-    assert dict(reported) == {path.name: str(len(ops(path))) for path in directory.iterdir()}
-
     assert list(project.home.glob("orders.db*")) == [], "no order of a test is stored"
 
     replayed = project.pytest()
 
     assert (replayed.outcomes, replayed.code) == (ALL_PASSED, 0)
-    assert "vidgen cassettes" not in replayed.text
 
 
 # -- from the service --------------------------------------------------------------------------------------------------
@@ -290,7 +283,6 @@ def test_the_recording_of_a_test_that_does_not_pass_is_not_published(project, re
         part = path.with_name(f"{path.name}.part")
         assert path.read_bytes() == text
         assert [one.op for one in recover(part).document.interactions][-2:] == ["models.list", "account.get"]
-        assert f"\nnot recorded, as test_shop.py::test_{test} did not pass: {part}\n" in ran.text
         named = f"{path} was not recorded; the interactions until the failure are in {part}\n"
         assert ran.text.count(named) == test.startswith("fails")
     assert "2 failed, 1 passed, 1 skipped, 1 xfailed, 1 error" in ran.text
@@ -360,7 +352,6 @@ def test_two_processes_can_replay_one_cassette_but_not_record_it_at_the_same_tim
     assert "1 failed, 4 passed, 1 error" in ran.text
     assert "vidgen_async.errors.CassetteBusyError: " in ran.text
     recorded = project.home / "cassettes" / "recorded.json"
-    assert f"\nrecorded {recorded} (1 interactions)\n" in ran.text
-    assert ran.text.count("not recorded") == 0
+    assert "was not recorded" not in ran.text
     assert ops(recorded) == ["account.get"]
     assert ran.outcomes["test_unused"] == {"PASSED", "ERROR"}

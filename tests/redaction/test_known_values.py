@@ -101,12 +101,12 @@ def utf_16(char: str) -> list[int]:
     return [int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data), 2)]
 
 
-def test_after_the_last_search_more_is_hidden_and_never_less(monkeypatch):
+def test_of_a_long_value_more_is_hidden_and_never_less(monkeypatch):
     value = "a boat sails at dawn, and the crew sings of the sea; " * 3
     text = "the crew sings loudly. a boat sails at noon. It says: a boat sails at dawn, and the crew."
     exact = KnownValues([value]).hide(text)
 
-    monkeypatch.setattr(known_values, "_MOST_SEARCHED", 0)
+    monkeypatch.setattr(known_values, "_MOST_RUNS", 0)
 
     assert exact == "the crew sings loudly. a boat sails at noon. It says: …."
     shown = KnownValues([value]).hide(text)
@@ -131,14 +131,10 @@ KINDS = {
 @pytest.mark.parametrize(
     "kind", [*(kind for kind in KINDS if kind != "escapes"), pytest.param("escapes", marks=pytest.mark.needs_dev)]
 )
-def test_a_long_value_is_prepared_in_short_steps_and_then_searched_for_quickly(kind):
+def test_a_long_value_is_searched_for_quickly_once_it_is_prepared(kind):
     value = KINDS[kind]
     known = KnownValues(["key-0123456789abcdef", value])
-    steps = []
-    started = time.thread_time()
-    for _ in known.prepare():
-        steps.append(time.thread_time() - started)
-        started = time.thread_time()
+    assert known.forms
     text = f"bad: {value[1000:20_000]}"
     started = time.thread_time()
 
@@ -146,9 +142,7 @@ def test_a_long_value_is_prepared_in_short_steps_and_then_searched_for_quickly(k
 
     took = time.thread_time() - started
     assert letters_of(value)[2000 : 2000 + RUN] == "" or letters_of(value)[2000 : 2000 + RUN] not in letters_of(shown)
-    # Some 5 ms and 20 ms; unprepared, the value took a second.
-    assert len(steps) >= 7
-    assert max(steps) < 0.2, steps
+    # Some 20 ms; unprepared, the value took a second.
     assert took < 0.2
 
 

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, TypeAlias
 
 from vidgen_async.types.http import CHUNK
 
@@ -28,6 +28,7 @@ STYLES: dict[str, dict[str, Any]] = {
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 LFS_ADVICE = "is a Git LFS pointer, not the file itself: fetch it with git lfs pull"
 
+_ZEROS = bytes(CHUNK)
 _BLOB_NAME = re.compile(r"sha256-[0-9a-f]{64}\.\w+")
 
 
@@ -73,57 +74,27 @@ def body_bytes(body: RecordedBody | None) -> bytes | None:
     return base64.b64decode(body["b64"], validate=True) if "b64" in body else None
 
 
-def body_length(body: RecordedBody | None) -> int:
-    """Its length when it is replayed."""
-    data = body_bytes(body)
-    return int((body or {})["bytes"]) if data is None else len(data)
-
-
 def stream_body(body: RecordedBody, blobs: Path) -> Iterator[bytes]:
-    """The chunks of a long body, with empty ones while its blob is verified; a ValueError where that is damaged."""
-    left = int(body["bytes"])
-    ends = _ends(body) if "blob" in body else None
-    if ends is None:
-        yield from _zeros(left)
-        return
-    with (blobs / body["blob"]).open("rb") as file:
-        for _ in verify_blob(body, file):
-            yield b""
-        file.seek(0)
-        yield from _chunks(file, ends[0])
-        yield from _zeros(left - sum(ends))
-        yield from _chunks(file, ends[1])
+    """The chunks of a long body; an OSError or a ValueError where its blob cannot be read or is damaged."""
+    data = read_blob(body, blobs) if "blob" in body else b""
+    first, _ = _ends(body) or (0, 0)
+    yield from _chunks(data[:first])
+    for left in range(int(body["bytes"]) - len(data), 0, -CHUNK):
+        yield _ZEROS[:left]
+    yield from _chunks(data[first:])
 
 
-def verify_blob(body: RecordedBody, file: BinaryIO) -> Iterator[None]:
-    """Compare a blob with its name and the cassette, in short steps; the ValueError is the predicate of a sentence."""
-    digest = hashlib.sha256()
-    beginning = b""
-    while chunk := file.read(CHUNK):
-        beginning = beginning or chunk
-        digest.update(chunk)
-        yield
-    if beginning.startswith(LFS_POINTER):
+def read_blob(body: RecordedBody, blobs: Path) -> bytes:
+    """The bytes of a blob; the ValueError for one that was changed is the predicate of a sentence."""
+    data = blobs.joinpath(body["blob"]).read_bytes()
+    if data.startswith(LFS_POINTER):
         raise ValueError(LFS_ADVICE)
-    is_whole = body.get("stored") != "all" or body.get("sha256") == digest.hexdigest()
-    ends = _ends(body)
-    if not (
-        is_whole and ends and sum(ends) == file.tell() and body["blob"].startswith(f"sha256-{digest.hexdigest()}.")
-    ):
+    digest, ends = hashlib.sha256(data).hexdigest(), _ends(body)
+    is_whole = body.get("stored") != "all" or body.get("sha256") == digest
+    if not (is_whole and ends and sum(ends) == len(data) and body["blob"].startswith(f"sha256-{digest}.")):
         raise ValueError("is not what was recorded")
+    return data
 
 
-def _chunks(file: BinaryIO, left: int) -> Iterator[bytes]:
-    while left > 0:
-        chunk = file.read(min(CHUNK, left))
-        if not chunk:
-            raise ValueError("was changed while it was replayed")
-        left -= len(chunk)
-        yield chunk
-
-
-def _zeros(left: int) -> Iterator[bytes]:
-    chunk = bytes(min(CHUNK, max(left, 0)))
-    while left > 0:
-        yield chunk[:left]
-        left -= len(chunk)
+def _chunks(data: bytes) -> Iterator[bytes]:
+    return (data[start : start + CHUNK] for start in range(0, len(data), CHUNK))

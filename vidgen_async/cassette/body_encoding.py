@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from attrs import field, frozen, mutable
+from attrs import field, mutable
 
 from vidgen_async.cassette.body_decoding import STYLES, RecordedBody
 from vidgen_async.cassette.redactor import Redactor
@@ -25,36 +25,21 @@ END = CHUNK
 _SUFFIXES = {"video/mp4": ".mp4", "image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif"}
 
 
-@frozen
-class Blob:
-    """A file beside the cassette, named after its content."""
-
-    name: str
-    data: bytes = field(repr=False)
-
-
 @mutable
 class BodyCapture:
     """A body as it is read: all of it up to ``limit`` bytes, or both its ends, and a digest."""
 
-    limit: int
+    limit: int = LONGEST_REQUEST
     length: int = 0
     _digest: Any = field(factory=hashlib.sha256)
-    _head: bytearray = field(factory=bytearray)
-    _tail: bytearray = field(factory=bytearray)
+    _data: bytearray = field(factory=bytearray)
 
     def add(self, chunk: bytes) -> None:
         self._digest.update(chunk)
         self.length += len(chunk)
-        if self.is_whole:
-            self._head += chunk
-            return
-        if len(self._head) > END:
-            self._tail = self._head[END:]
-            del self._head[END:]
-        self._tail += chunk
-        if len(self._tail) > 4 * END:
-            del self._tail[:-END]
+        self._data += chunk
+        if not self.is_whole and len(self._data) > 6 * END:
+            del self._data[END:-END]
 
     @property
     def is_whole(self) -> bool:
@@ -69,19 +54,20 @@ class BodyCapture:
         return {"bytes": self.length, "sha256": self.sha256}
 
     @property
-    def short(self) -> bytes | None:
-        """The body of a request as far as it is recorded and compared; None for one that is too long."""
-        return bytes(self._head) if self.length <= LONGEST_REQUEST else None
+    def text(self) -> str | None:
+        """The body of a request that is recorded and compared as a text; of others, only the digest is."""
+        return decode_text(bytes(self._data)) if self.length <= LONGEST_REQUEST else None
 
     @property
     def parts(self) -> tuple[bytes, ...]:
         """All of it, or its first and its last bytes."""
-        return (bytes(self._head),) if self.is_whole else (bytes(self._head), bytes(self._tail[-END:]))
+        data = bytes(self._data)
+        return (data,) if self.is_whole else (data[:END], data[-END:])
 
 
 async def read_through(body: Body) -> BodyCapture:
     """Read the body of a request. What it raises is raised."""
-    capture = BodyCapture(LONGEST_REQUEST)
+    capture = BodyCapture()
     async for chunk in body.open():
         capture.add(chunk)
     return capture
@@ -91,11 +77,10 @@ def request_body(sent: BodyCapture, redactor: Redactor) -> RecordedBody | None:
     """How it is recorded: JSON without image data, or a digest."""
     if sent.length == 0:
         return None
-    text = None if sent.short is None else decode_text(sent.short)
-    return sent.facts if text is None else _text_body(text, redactor, is_request=True)
+    return sent.facts if sent.text is None else _text_body(sent.text, redactor, is_request=True)
 
 
-def answer_body(capture: BodyCapture, headers: Headers, redactor: Redactor) -> tuple[RecordedBody | None, Blob | None]:
+def answer_body(capture: BodyCapture, headers: Headers, redactor: Redactor) -> tuple[RecordedBody | None, bytes | None]:
     """How the body of a response is recorded, and its blob. Data that cannot be searched for secrets is omitted."""
     if capture.length == 0:
         return None, None
@@ -121,9 +106,9 @@ def answer_body(capture: BodyCapture, headers: Headers, redactor: Redactor) -> t
         return {"b64": base64.b64encode(parts[0]).decode()}, None
     data = b"".join(parts)
     suffix = _SUFFIXES.get(kind.partition(";")[0].strip().lower(), ".bin")
-    blob = Blob(f"sha256-{hashlib.sha256(data).hexdigest()}{suffix}", data)
+    name = f"sha256-{hashlib.sha256(data).hexdigest()}{suffix}"
     stored = {"stored": "all"} if capture.is_whole else {"stored": "ends", "ends": [len(part) for part in parts]}
-    return {"blob": blob.name, **facts, **stored}, blob
+    return {"blob": name, **facts, **stored}, data
 
 
 def is_textual(content_type: str) -> bool:
@@ -132,14 +117,21 @@ def is_textual(content_type: str) -> bool:
     return kind.startswith("text/") or any(word in kind for word in ("json", "xml", "html", "urlencoded"))
 
 
-def _text_body(text: str, redactor: Redactor, *, is_request: bool = False) -> RecordedBody:
+def read_json(text: str) -> Any:
+    """A JSON object, list or string; None for anything else."""
     try:
         value = json.loads(text)
-        if isinstance(value, dict | list | str):
-            return _json_body(text, value, redactor, is_request=is_request)
     except (ValueError, RecursionError):
-        pass
-    return _text(text, redactor)
+        return None
+    return value if isinstance(value, dict | list | str) else None
+
+
+def _text_body(text: str, redactor: Redactor, *, is_request: bool = False) -> RecordedBody:
+    value = read_json(text)
+    try:
+        return _text(text, redactor) if value is None else _json_body(text, value, redactor, is_request=is_request)
+    except RecursionError:
+        return _text(text, redactor)
 
 
 def _text(text: str, redactor: Redactor, **charset: str) -> RecordedBody:

@@ -5,12 +5,12 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from attrs import frozen
 
-from vidgen_async.cassette.body_decoding import BLOBS, verify_blob
+from vidgen_async.cassette.body_decoding import BLOBS, read_blob
 from vidgen_async.cassette.document import FORMAT, Document
 from vidgen_async.cassette.reader import load
 from vidgen_async.cassette.secret_scan import scan
@@ -25,17 +25,9 @@ _NAMED_BLOB = re.compile(rb'"blob"\s*:\s*"([^"\\]+)"')
 _NOT_ENTERED = frozenset({"node_modules", "site-packages", "__pycache__"})
 
 
-class ProblemKind(StrEnum):
-    """The kinds of problems of a file."""
-
-    INVALID = "invalid"
-    VERSION = "version"
-    SECRET = "secret"  # noqa: S105 - it is the name of a kind
-    BLOB_MISSING = "blob-missing"
-    BLOB_DAMAGED = "blob-damaged"
-    TOO_OLD = "too-old"
-    ORPHAN = "orphan"
-    UNFINISHED = "unfinished"
+ProblemKind: TypeAlias = Literal[
+    "invalid", "version", "secret", "blob-missing", "blob-damaged", "too-old", "orphan", "unfinished"
+]
 
 
 @frozen
@@ -77,9 +69,18 @@ def check(
     errors: list[CassetteError] = []
     for path in map(Path, paths):
         try:
-            if path.exists():
-                folders += _folders_below(path) if path.is_dir() else [path.parent]
-            found.update(dict.fromkeys(_cassettes_at(path)))
+            if path.is_dir():
+                folders += (inside := list(_folders_below(path)))
+                files = [file for folder in inside for file in _files_in(folder)]
+                below = [file for file in files if file.suffix == ".json" and _is_cassette(file)]
+                if not below:
+                    raise CassetteNotFoundError(f"there is no cassette in the directory {path}", path=str(path))
+                found.update(dict.fromkeys(below))
+                continue
+            folders += [path.parent] if path.exists() else []
+            if not path.is_file() or not _is_cassette(path):
+                load(path)  # raises the error that describes the file
+            found[path] = None
         except CassetteError as error:
             errors.append(error)
         except OSError as error:
@@ -90,19 +91,6 @@ def check(
     if with_orphans:
         problems += (problem for folder in dict.fromkeys(folders) for problem in orphans_in(folder))
     return CheckResult(tuple(found), tuple(problems), tuple(errors))
-
-
-def _cassettes_at(path: Path) -> list[Path]:
-    """The cassette, or those in a directory and below it, sorted; other files are ignored."""
-    if path.is_dir():
-        files = (file for folder in _folders_below(path) for file in _files_in(folder))
-        below = [file for file in files if file.suffix == ".json" and _is_cassette(file)]
-        if not below:
-            raise CassetteNotFoundError(f"there is no cassette in the directory {path}", path=str(path))
-        return below
-    if not path.is_file() or not _is_cassette(path):
-        load(path)  # raises the error that describes the file
-    return [path]
 
 
 def _is_cassette(path: Path) -> bool:
@@ -116,13 +104,10 @@ def _files_in(folder: Path) -> list[Path]:
 
 def _folders_below(directory: Path) -> Iterator[Path]:
     """The directories that are searched, each before those in it."""
-    for place, names, _ in os.walk(directory, onerror=_raise):
-        names[:] = sorted(name for name in names if not name.startswith(".") and name not in _NOT_ENTERED)
-        yield Path(place)
-
-
-def _raise(error: OSError) -> None:
-    raise error
+    yield directory
+    for folder in sorted(directory.iterdir()):
+        if folder.is_dir() and not (folder.is_symlink() or folder.name[0] == "." or folder.name in _NOT_ENTERED):
+            yield from _folders_below(folder)
 
 
 def check_cassette(path: Path, *, now: datetime, max_age: timedelta | None = None) -> list[Problem]:
@@ -130,38 +115,35 @@ def check_cassette(path: Path, *, now: datetime, max_age: timedelta | None = Non
     try:
         document = load(path)
     except CassetteInvalidError as error:
-        kind = ProblemKind.VERSION if isinstance(error, CassetteVersionError) else ProblemKind.INVALID
+        kind: ProblemKind = "version" if isinstance(error, CassetteVersionError) else "invalid"
         message = error.message.removeprefix(f"the cassette {path}: ").removeprefix(f"{error.pointer} ")
         return [Problem(path, kind, error.pointer, message)]
-    problems = [
-        Problem(path, ProblemKind.SECRET, one.where, f"looks like a secret: {one.kind}") for one in scan(document)
-    ]
+    problems = [Problem(path, "secret", one.where, f"looks like a secret: {one.kind}") for one in scan(document)]
     problems += _blob_problems(path, document)
     recorded_at = document.meta.recorded_at
     if max_age is not None and now - recorded_at > max_age:
         message = f"recorded {(now - recorded_at).days} days ago, on {recorded_at:%Y-%m-%d}: record it again"
-        problems.append(Problem(path, ProblemKind.TOO_OLD, "/meta/recorded_at", message))
+        problems.append(Problem(path, "too-old", "/meta/recorded_at", message))
     return problems
 
 
 def _blob_problems(path: Path, document: Document) -> Iterator[Problem]:
     for at, interaction in enumerate(document.interactions):
-        for part, body in (("request", interaction.request.body), ("response", interaction.body)):
-            if body is None or "blob" not in body:
-                continue
-            kind, name = ProblemKind.BLOB_DAMAGED, f"{BLOBS}/{body['blob']}"
-            try:
-                with (path.parent / name).open("rb") as file:
-                    for _ in verify_blob(body, file):
-                        pass
-                continue
-            except FileNotFoundError:
-                kind, message = ProblemKind.BLOB_MISSING, f"there is no {name}"
-            except OSError as error:
-                message = f"{name} cannot be read: {error.strerror or error}"
-            except ValueError as error:
-                message = f"{name} {error}"
-            yield Problem(path, kind, f"/interactions/{at}/{part}/body", message)
+        body = interaction.body or {}
+        if "blob" not in body:
+            continue
+        kind: ProblemKind = "blob-damaged"
+        name = f"{BLOBS}/{body['blob']}"
+        try:
+            read_blob(body, path.parent / BLOBS)
+            continue
+        except FileNotFoundError:
+            kind, message = "blob-missing", f"there is no {name}"
+        except OSError as error:
+            message = f"{name} cannot be read: {error.strerror or error}"
+        except ValueError as error:
+            message = f"{name} {error}"
+        yield Problem(path, kind, f"/interactions/{at}/response/body", message)
 
 
 def orphans_in(folder: Path) -> Iterator[Problem]:
@@ -170,11 +152,11 @@ def orphans_in(folder: Path) -> Iterator[Problem]:
     for file in files:
         if UNFINISHED.fullmatch(file.name):
             message = "left by a recording that did not end: vidgen cassette recover makes a cassette of it"
-            yield Problem(file, ProblemKind.UNFINISHED, "", message)
+            yield Problem(file, "unfinished", "", message)
     blobs = folder / BLOBS
     if not blobs.is_dir():
         return
     named = {name.decode("utf-8", "replace") for file in files for name in _NAMED_BLOB.findall(file.read_bytes())}
     for file in _files_in(blobs):
         if file.name.lstrip(".").startswith("sha256-") and file.name not in named:
-            yield Problem(file, ProblemKind.ORPHAN, "", "no cassette references it")
+            yield Problem(file, "orphan", "", "no cassette references it")

@@ -138,7 +138,7 @@ def write(document: Document) -> str:
         **document.extra,
     }
     # JSON strings contain no line breaks: this joins only the lines of times.
-    return _TIMES.sub(r'"t": [\1, \2, \3]', to_text(data, is_indented=True)) + "\n"
+    return _TIMES.sub(r'"t": [\1, \2, \3]', to_text(data, json.JSONEncoder(ensure_ascii=False, indent=1))) + "\n"
 
 
 def meta_form(meta: Meta) -> dict[str, Any]:
@@ -200,10 +200,9 @@ def outcome_form(
 
 
 _LINES = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-_INDENTED = json.JSONEncoder(ensure_ascii=False, indent=1)
 
 
-def to_text(data: object, *, is_indented: bool = False) -> str:
+def to_text(data: object, encoder: json.JSONEncoder = _LINES) -> str:
     """Readable JSON; only what UTF-8 cannot encode is escaped."""
-    text = (_INDENTED if is_indented else _LINES).encode(data)
+    text = encoder.encode(data)
     return _LONE_SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -7,13 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from attrs import evolve
 
-from vidgen_async.cassette.document import Document
-from vidgen_async.cassette.recording import RecordingTransport
+from vidgen_async.cassette.recorder import Recorder
+from vidgen_async.cassette.recording import InteractionRecorder, RecordingTransport
 from vidgen_async.cassette.replay import ReplayTransport
 from vidgen_async.cassette.request_matching import Claim
-from vidgen_async.cassette.secret_scan import load_if_there
 from vidgen_async.cassette.settings import Cassette, Mode, ModeName, as_cassette
-from vidgen_async.clock import Clock
 from vidgen_async.errors import CassetteExhaustedError, CassetteMissError, CassetteNotFoundError
 from vidgen_async.events import Event
 from vidgen_async.transports.base import Connection, Response, Transport
@@ -29,8 +27,11 @@ _NOT_RECORDED = (CassetteMissError, CassetteExhaustedError)
 class _Recorded(ReplayTransport):
     """The interactions that were recorded before, each once, without those whose caller was cancelled."""
 
-    def __init__(self, cassette: Cassette, document: Document, clock: Clock) -> None:
-        self._open(evolve(cassette, exhausted="error"), document, clock)
+    def __init__(self, cassette: Cassette, recorder: Recorder) -> None:
+        super().__init__(evolve(cassette, exhausted="error"))
+        self._clock = recorder.clock
+        recorder.append_to(self._document)
+        self.has_create: bool = any(interaction.op == _CREATE for interaction in self._document.interactions)
 
     async def _claim(self, request: Request) -> Claim:
         while (claim := await super()._claim(request)).interaction.is_cancelled:
@@ -53,14 +54,11 @@ class AppendingTransport(RecordingTransport):
         self, inner: Transport, cassette: Cassette | str | os.PathLike[str], *, auto_publish: bool = True
     ) -> None:
         super().__init__(inner, cassette, auto_publish=auto_publish)
-        before = self._recorder.before
-        self._recorded = None if before is None else _Recorded(self.cassette, before, self._recorder.clock)
-        played = () if before is None else before.interactions
-        #: Replayed orders were never made: if the cassette has one, no durable journal stores any.
-        self.is_replay = self.is_replay or any(interaction.op == _CREATE for interaction in played)
-
-    def _load_before(self) -> Document | None:
-        return load_if_there(self.cassette.path)
+        self._recorded: _Recorded | None = None
+        if self.cassette.exists():
+            self._recorded = _Recorded(self.cassette, self._recorder)
+            #: Replayed orders were never made: if the cassette has one, no durable journal stores any.
+            self.is_replay |= self._recorded.has_create
 
     async def send(self, request: Request) -> Response:
         """Replay the response, or send the request with the inner transport and record it."""
@@ -68,7 +66,6 @@ class AppendingTransport(RecordingTransport):
             self._check_open(request)
             with suppress(*_NOT_RECORDED):
                 return await self._recorded.send(request)
-            self._warn_of_create(request)
         return await super().send(request)
 
     @asynccontextmanager
@@ -81,13 +78,14 @@ class AppendingTransport(RecordingTransport):
                 with suppress(*_NOT_RECORDED):
                     connection = await stack.enter_async_context(self._recorded.connect(request))
             if connection is None:
-                self._warn_of_create(request)
                 connection = await stack.enter_async_context(super().connect(request))
             yield connection
 
-    def _warn_of_create(self, request: Request) -> None:
+    async def _begin(self, request: Request) -> InteractionRecorder:
+        interaction = await super()._begin(request)
         if self._recorded is not None and self.is_replay and request.op == _CREATE:
             Event.CASSETTE_LIVE_CREATE.log(logger, path=self.cassette.path)
+        return interaction
 
     async def aclose(self) -> None:
         if self._recorded is not None:

@@ -7,18 +7,17 @@ import re
 import stat
 import weakref
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve, frozen
 
 from vidgen_async.cassette.body_decoding import BLOBS
-from vidgen_async.cassette.body_encoding import Blob
-from vidgen_async.cassette.document import FORMAT, VERSION, Document, Interaction, Meta, meta_form, to_text
-from vidgen_async.cassette.reader import Reader
-from vidgen_async.cassette.secret_scan import load_if_there, publish, redact_again, refuse_secrets, store
+from vidgen_async.cassette.document import FORMAT, VERSION, Document, Interaction, Meta, meta_form, to_text, write
+from vidgen_async.cassette.reader import Reader, load
+from vidgen_async.cassette.secret_scan import redact_again, refuse_secrets, store, write_atomically
 from vidgen_async.errors import CassetteBusyError, CassetteError, CassetteInvalidError, CassetteNotFoundError
 
 try:
@@ -27,7 +26,21 @@ except ImportError:  # no such locks on this system: two recordings of one casse
     fcntl = None  # type: ignore[assignment]
 
 ENDING = ".part"
+#: The path of the endpoint of each operation, below the base URL.
+_ENDPOINTS = {
+    "models.list": "models",
+    "account.get": "account",
+    "files.create": "files",
+    "videos.create": "videos",
+    "videos.get": "videos/[^/]+",
+    "videos.content": "videos/[^/]+/content",
+}
 _REPLACE = "publish(replace=True) replaces it."
+
+
+def _lock(file: int) -> None:
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class PartialRecording:
@@ -43,10 +56,9 @@ class PartialRecording:
         """Begin. CassetteBusyError when another recording has locked it; the file of a killed one is renamed."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            while self._file is None:
-                self._file = self._lock()
-            # Also for a recording that is never closed.
-            self._finalizer = weakref.finalize(self, os.close, self._file)
+            while (file := self._open()) is None:
+                pass
+            self._hold(file, 0)
             begin = {"e": "begin", "format": FORMAT, "version": VERSION, "append": is_append, "meta": meta_form(meta)}
             self.write(to_text(begin))
         except OSError as error:
@@ -75,14 +87,12 @@ class PartialRecording:
         beside = self.path.with_name(f"{self.path.name}.new")
         beside.unlink(missing_ok=True)
         file = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(file)
         with os.fdopen(os.dup(file), "ab") as whole:
             whole.write(text)
         beside.replace(self.path)
         self.close()
-        self._file, self._length = file, len(text)
-        self._finalizer = weakref.finalize(self, os.close, file)
+        self._hold(file, len(text))
 
     def close(self) -> None:
         """Unlock and close it; the file stays."""
@@ -95,36 +105,31 @@ class PartialRecording:
         self.path.unlink(missing_ok=True)
         self.close()
 
-    def _lock(self) -> int | None:
-        """The file, empty and locked; None when it was removed before it was locked."""
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if self._is_new(file):
-                return file
-        except BlockingIOError as error:
-            os.close(file)
-            raise CassetteBusyError(f"another recording of this cassette is under way ({self.path})") from error
-        except BaseException:
-            os.close(file)
-            raise
-        os.close(file)
-        return None
+    def _hold(self, file: int, length: int) -> None:
+        self._file, self._length = file, length
+        # Also for a recording that is never closed.
+        self._finalizer = weakref.finalize(self, os.close, file)
 
-    def _is_new(self, file: int) -> bool:
-        """Whether the locked file is at the path and empty. One of an older recording is renamed."""
-        try:
-            if not os.path.samestat(self.path.stat(), os.fstat(file)):
-                return False
-        except FileNotFoundError:
-            return False
-        if stat.S_ISREG(os.fstat(file).st_mode) and os.fstat(file).st_size:
-            # The user may still want to recover it, from ….part.old, ….part.old2 and so on.
-            names = (f"{self.path.name}.old{number or ''}" for number in (0, *range(2, 10**6)))
-            self.path.replace(next(path for path in map(self.path.with_name, names) if not path.exists()))
-            return False
-        return True
+    def _open(self) -> int | None:
+        """The file, empty and locked; None when it was removed before it was locked, or was an older one."""
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        with ExitStack() as stack, suppress(FileNotFoundError):
+            stack.callback(os.close, file)
+            try:
+                _lock(file)
+            except BlockingIOError as error:
+                raise CassetteBusyError(f"another recording of this cassette is under way ({self.path})") from error
+            found = os.fstat(file)
+            if not os.path.samestat(self.path.stat(), found):
+                return None
+            if stat.S_ISREG(found.st_mode) and found.st_size:
+                # The user may still want to recover it, from ….part.old, ….part.old2 and so on.
+                names = (f"{self.path.name}.old{number or ''}" for number in (0, *range(2, 10**6)))
+                self.path.replace(next(path for path in map(self.path.with_name, names) if not path.exists()))
+                return None
+            stack.pop_all()
+            return file
+        return None
 
 
 @frozen
@@ -150,28 +155,22 @@ class RecoveredRecording:
         Raises:
             CassetteError: The cassette was not written; a CassetteSecretError if it seems to contain a secret.
         """
-        if not replace:
-            self._refuse_to_replace()
-        refuse_secrets(self.document)
-        source, target = self.part.parent / BLOBS, self.target.parent / BLOBS
-        bodies = (body for one in self.document.interactions for body in (one.request.body, one.body) if body)
-        for name in {body["blob"] for body in bodies if "blob" in body}:
-            if (source / name).is_file() and not (target / name).exists():
-                store(Blob(name, (source / name).read_bytes()), target)
-        publish(self.document, self.target)
-        return self.target
-
-    def _refuse_to_replace(self) -> None:
         try:
-            old = load_if_there(self.target)
+            old = None if replace or not self.target.exists() else load(self.target)
         except CassetteInvalidError as error:
             raise CassetteError(f"{error.message.rstrip('.')}. Nothing was written.", advice=_REPLACE) from error
-        if old is not None and Counter(map(_content, old.interactions)) - Counter(
-            map(_content, self.document.interactions)
-        ):
+        recovered = self.document.interactions
+        if old is not None and Counter(map(_content, old.interactions)) - Counter(map(_content, recovered)):
             raise CassetteError(
                 f"{self.target} has interactions that were not recovered. Nothing was written.", advice=_REPLACE
             )
+        refuse_secrets(self.document)
+        source, target = self.part.parent / BLOBS, self.target.parent / BLOBS
+        for name in {one.body["blob"] for one in recovered if one.body and "blob" in one.body}:
+            if (source / name).is_file() and not (target / name).exists():
+                store((source / name).read_bytes(), target / name)
+        write_atomically(self.target, write(self.document).encode())
+        return self.target
 
 
 def _content(one: Interaction) -> str:
@@ -207,30 +206,33 @@ def recover(part: str | os.PathLike[str]) -> RecoveredRecording:
     damaged = 0
     for line in filter(None, lines[1:]):
         try:
-            finished += _read_line(_object(line) or {}, began, opened, reader)
+            finished += _read_line(_object(line) or {}, opened, reader)
         except (KeyError, TypeError, ValueError, RecursionError, CassetteInvalidError):
             damaged += 1
-    before = load_if_there(target) if began.get("append") else None
-    if before is None:
-        before = Document(reader.meta(began.get("meta")))
+    is_append = began.get("append") and target.exists()
+    before = load(target) if is_append else Document(reader.meta(began.get("meta")))
     # The interactions of an appending recording that was already published are on the cassette.
     there = {interaction.n for interaction in before.interactions}
     new = sorted((one for one in finished if one.n not in there), key=lambda one: one.n)
     before = redact_again(before, new)
     unfinished = (f"{one['request']['method']} {one['request']['url']} ({one['op']})" for one in opened.values())
-    document = evolve(before, interactions=(*before.interactions, *new))
+    meta = evolve(before.meta, base_url=before.meta.base_url or _base_url_of(new))
+    document = evolve(before, meta=meta, interactions=(*before.interactions, *new))
     return RecoveredRecording(path, target, document, tuple(unfinished), damaged)
 
 
-def _read_line(
-    line: dict[str, Any], began: dict[str, Any], opened: dict[int, dict[str, Any]], reader: Reader
-) -> list[Interaction]:
-    """The interaction that the line finishes, if it does; ``began`` and ``opened`` are updated."""
+def _base_url_of(interactions: Iterable[Interaction]) -> str | None:
+    """That of the service, by the first request to one of its endpoints."""
+    known = ((one.request.url, _ENDPOINTS[one.op]) for one in interactions if one.op in _ENDPOINTS)
+    matches = (re.fullmatch(rf"(https?://.+)/{endpoint}", url) for url, endpoint in known)
+    return next((match[1] for match in matches if match), None)
+
+
+def _read_line(line: dict[str, Any], opened: dict[int, dict[str, Any]], reader: Reader) -> list[Interaction]:
+    """The interaction that the line finishes, if it does; ``opened`` is updated."""
     match line["e"]:
         case "open":
             opened[line["n"]] = line
-        case "meta":
-            began["meta"]["base_url"] = line["base_url"]
         case "drop":
             del opened[line["n"]]
         case "done":

@@ -76,13 +76,15 @@ class Reader:
         return Document(self.meta(data.get("meta")), tuple(sorted(interactions, key=lambda one: one.n)), extra)
 
     def meta(self, data: Any) -> Meta:
+        part, what = "recorded_at", "is not a plausible time"
         try:
             recorded_at = datetime.fromisoformat(data["recorded_at"])
             _check(_FIRST_YEAR <= recorded_at.year <= _LAST_YEAR)
+            part, what = "base_url", "is not an address"
+            base_url = data.get("base_url")
+            _check(base_url is None or (URL(base_url).scheme in ("http", "https") and bool(URL(base_url).host)))
         except _WRONG as error:
-            raise self._invalid("/meta/recorded_at", "is not a plausible time") from error
-        base_url = data.get("base_url")
-        self._require(base_url is None or _is_address(base_url), "/meta/base_url", "is not an address")
+            raise self._invalid(f"/meta/{part}", what) from error
         extra = {name: data[name] for name in data if name not in ("recorded_at", "recorder", "base_url")}
         recorded_at = recorded_at if recorded_at.tzinfo else recorded_at.replace(tzinfo=UTC)
         return Meta(recorded_at, str(data.get("recorder", "")), base_url, extra)
@@ -162,13 +164,6 @@ def _failure(data: Any) -> Failure:
 def _check(*are_valid: bool) -> None:
     if not all(are_valid):
         raise ValueError
-
-
-def _is_address(text: object) -> bool:
-    try:
-        return isinstance(text, str) and URL(text).scheme in ("http", "https") and bool(URL(text).host)
-    except ValueError:
-        return False
 
 
 def _unknown(data: dict[str, Any]) -> dict[str, Any]:

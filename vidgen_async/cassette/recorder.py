@@ -2,18 +2,31 @@
 
 import asyncio
 import logging
-import re
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Awaitable, Callable, Container
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from vidgen_async.cassette.body_encoding import BodyCapture, answer_body, request_body
-from vidgen_async.cassette.document import Document, Meta, RecordedRequest, interaction_form, request_form, to_text
+from vidgen_async.cassette.document import (
+    Document,
+    Meta,
+    RecordedRequest,
+    interaction_form,
+    request_form,
+    to_text,
+    write,
+)
 from vidgen_async.cassette.partial_recording import PartialRecording, recover
 from vidgen_async.cassette.redactor import Redactor
-from vidgen_async.cassette.secret_scan import drop_secret_bytes, map_line, publish, store
+from vidgen_async.cassette.secret_scan import (
+    drop_secret_bytes,
+    map_line,
+    refuse_secrets,
+    store,
+    without_secrets,
+    write_atomically,
+)
 from vidgen_async.cassette.settings import Cassette
 from vidgen_async.clock import Clock, hold_of, run_in_thread
 from vidgen_async.errors import CassetteError
@@ -22,71 +35,58 @@ from vidgen_async.types.http import Headers, Request
 
 logger = logging.getLogger(__name__)
 
-#: The path of the endpoint of each operation, below the base URL.
-_ENDPOINTS = {
-    "models.list": "models",
-    "account.get": "account",
-    "files.create": "files",
-    "videos.create": "videos",
-    "videos.get": "videos/[^/]+",
-    "videos.content": "videos/[^/]+/content",
-}
 #: In bytes; these are redacted in some ten milliseconds.
 _LONGEST_IN_TURN = 1 << 13
-
-T = TypeVar("T")
 
 
 class Recorder:
     """Writes the file of a recording and makes a cassette of it. The file is opened for the first request."""
 
-    def __init__(self, cassette: Cassette, clock: Clock, *, before: Document | None = None) -> None:
-        """``before``: the cassette to which this recording is appended."""
+    def __init__(self, cassette: Cassette, clock: Clock) -> None:
         self.cassette = cassette
         self.clock = clock
         self.redactor = Redactor(prompts=cassette.prompts, secrets=cassette.secrets)
         self.part = PartialRecording(cassette.part)
         #: Held by whatever uses the redactor or writes: long texts are redacted in a thread.
         self.lock: asyncio.Lock = asyncio.Lock()
-        self.before = before
-        recorded = () if before is None else before.interactions
-        self._count = max((one.n for one in recorded), default=0)
-        self._offset = max((one.ended or one.started for one in recorded), default=0.0)
-        self._began: float | None = None
+        self._is_append = False
+        self._count = 0
+        self._offset = 0.0
+        self.began: float | None = None
         self._broken: Exception | None = None
-        self._is_over = False
-        #: The ordinals of requests without an outcome.
-        self.open: set[int] = set()
+        self.is_over: bool = False
+        #: The ordinals of requests without an outcome, and what records the end of the transport as their outcome.
+        self.open: dict[int, Callable[[], Awaitable[None]]] = {}
         #: The blobs that it references, and whether it created them.
         self._blobs: dict[str, bool] = {}
-        self._has_base_url = before is not None and before.meta.base_url is not None
 
-    @property
-    def is_begun(self) -> bool:
-        return self._began is not None
+    def append_to(self, before: Document) -> None:
+        """Continue this cassette."""
+        self._is_append = True
+        self._count = max((one.n for one in before.interactions), default=0)
+        self._offset = max((one.ended or one.started for one in before.interactions), default=0.0)
+        for interaction in before.interactions:
+            self.redactor.secrets.reserve(str(interaction_form(interaction)))
 
     def begin(self, request: Request) -> int:
         """Return the ordinal of this request; nothing is awaited, so that ordinals are in the order of the requests."""
-        if self._began is None:
-            for interaction in () if self.before is None else self.before.interactions:
-                self.redactor.secrets.reserve(str(interaction_form(interaction)))
+        if self.began is None:
             try:
-                self.part.open(self._meta(), is_append=self.before is not None)
+                self.part.open(self._meta(), is_append=self._is_append)
             except CassetteError as error:
                 self._record_failure(error)
                 raise
-            self._began, self._broken = self.clock.now(), None
+            self.began, self._broken = self.clock.now(), None
         self.redactor.learn(request)
-        self._note_base_url(request)
         self._count += 1
         return self._count
 
     @property
     def elapsed(self) -> float:
         """Seconds since the recording began."""
-        return self._offset + self.clock.now() - (self._began or 0.0)
+        return self._offset + self.clock.now() - (self.began or 0.0)
 
-    async def _run(self, call: Callable[[], object], size: int) -> None:
+    async def run(self, call: Callable[[], object], size: int = _LONGEST_IN_TURN + 1) -> None:
         """Call what redacts or writes ``size`` bytes; long ones in a thread, without virtual time, and to their end."""
         if size <= _LONGEST_IN_TURN:
             call()
@@ -94,82 +94,82 @@ class Recorder:
         with hold_of(self.clock)():
             await run_in_thread(call)
 
-    async def write_request(self, n: int, request: Request, sent: BodyCapture | None) -> None:
+    async def write_request(
+        self, n: int, request: Request, sent: BodyCapture | None, on_close: Callable[[], Awaitable[None]]
+    ) -> None:
         """Write a request to the part file. CassetteError if that fails."""
-        size = 0 if sent is None or sent.short is None else sent.length
-        await self._run(partial(self._write_request, n, request, sent), size)
-        await self._hide_late_secrets()
 
-    def _write_request(self, n: int, request: Request, sent: BodyCapture | None) -> None:
-        body = None if sent is None else request_body(sent, self.redactor)
-        headers = self.redactor.headers(request.headers)
-        form = request_form(RecordedRequest(request.method, self.redactor.url(str(request.url)), headers, body))
-        self._write_before(request, {"e": "open", "n": n, "op": request.op, "request": form})
-        self.open.add(n)
+        def write() -> None:
+            body = None if sent is None else request_body(sent, self.redactor)
+            headers = self.redactor.headers(request.headers)
+            form = request_form(RecordedRequest(request.method, self.redactor.url(str(request.url)), headers, body))
+            try:
+                self._write({"e": "open", "n": n, "op": request.op, "request": form})
+            except OSError as error:
+                message = f"{request.op}: the recording cannot be written ({error.strerror or error}); nothing was sent"
+                raise CassetteError(message) from error
+            self.open[n] = on_close
+
+        async with self.lock:
+            await self.run(write, 0 if sent is None or sent.text is None else sent.length)
+            await self._hide_late_secrets()
 
     async def write_outcome(self, n: int, make_line: Callable[[], dict[str, Any]], size: int = 0) -> None:
         """Write the outcome of a request that has none. A failure is raised by :meth:`publish`, never to the caller."""
-        if n in self.open and not self._is_over:
-            self.open.remove(n)
-            await self._run(partial(self._write_outcome, make_line), size)
-            await self._hide_late_secrets()
 
-    def _write_outcome(self, make_line: Callable[[], dict[str, Any]]) -> None:
-        try:
-            self._write(make_line())
-        except Exception as error:  # noqa: BLE001 - whatever it is, the caller's response must not be lost because of it
-            self._record_failure(error)
+        def write() -> None:
+            try:
+                self._write(make_line())
+            except Exception as error:  # noqa: BLE001 - the caller's response must not be lost because of it
+                self._record_failure(error)
 
-    def _write_before(self, request: Request, line: dict[str, Any]) -> None:
-        """Before the request is sent: CassetteError when it cannot be written."""
-        try:
-            self._write(line)
-        except OSError as error:
-            message = f"{request.op}: the recording cannot be written ({error.strerror or error}); nothing was sent"
-            raise CassetteError(message) from error
+        if n not in self.open:
+            return
+        async with self.lock:
+            if self.open.pop(n, None) is not None and not self.is_over:
+                await self.run(write, size)
+                await self._hide_late_secrets()
 
     def _write(self, line: dict[str, Any]) -> None:
         if self.redactor.secrets.late:
-            line = self._without_secrets(line, set())
+            line = self._without_secrets(line)
         self.part.write(to_text(line))
 
-    def _without_secrets(self, line: dict[str, Any], bad_blobs: set[str]) -> dict[str, Any]:
-        return drop_secret_bytes(map_line(line, self.redactor.secrets.replace), bad_blobs, self.redactor)
+    def _without_secrets(self, line: dict[str, Any], bad_blobs: Container[object] = ()) -> dict[str, Any]:
+        return drop_secret_bytes(map_line(line, self.redactor.secrets.replace), self.redactor, bad_blobs)
 
     async def _hide_late_secrets(self) -> None:
         """Remove values from what was written before they turned out to be secrets."""
-        late, self.redactor.secrets.late = self.redactor.secrets.late, []
-        if late:
-            await self._run(partial(self._rewrite_without, late), _LONGEST_IN_TURN + 1)
+        secrets = self.redactor.secrets
+        late, secrets.late = secrets.late, []
 
-    def _rewrite_without(self, late: list[str]) -> None:
-        try:
-            bad = self._drop_blobs_with(late)
-            if bad or self.redactor.secrets.were_written(late, self.part.path.read_bytes()):
-                self.part.rewrite(lambda line: self._without_secrets(line, bad))
-        except Exception as error:  # noqa: BLE001 - as above
-            self._record_failure(error)
+        def rewrite() -> None:
+            blobs = self.cassette.blobs
+            try:
+                bad = {name for name in self._blobs if secrets.were_written(late, (blobs / name).read_bytes())}
+                for name in bad:
+                    if self._blobs.pop(name):  # other cassettes may have the rest
+                        (blobs / name).unlink(missing_ok=True)
+                if bad or secrets.were_written(late, self.part.path.read_bytes()):
+                    self.part.rewrite(lambda line: self._without_secrets(line, bad))
+            except Exception as error:  # noqa: BLE001 - as above
+                self._record_failure(error)
+
+        if late:
+            await self.run(rewrite)
 
     def encode_body(self, capture: BodyCapture, headers: Headers) -> dict[str, Any] | None:
         """Return a response's recorded body."""
-        body, blob = answer_body(capture, headers, self.redactor)
-        if blob is not None:
+        body, data = answer_body(capture, headers, self.redactor)
+        if body is not None and data is not None:
             # It may turn out later that the blob contains a secret.
-            self._blobs[blob.name] = store(blob, self.cassette.blobs) or self._blobs.get(blob.name, False)
+            is_new = store(data, self.cassette.blobs / body["blob"])
+            self._blobs[body["blob"]] = is_new or self._blobs.get(body["blob"], False)
         return body
-
-    def _drop_blobs_with(self, values: list[str]) -> set[str]:
-        """The blobs of this recording that contain one of the values. Those that it did not create are not removed."""
-        secrets, blobs = self.redactor.secrets, self.cassette.blobs
-        found = {name for name in self._blobs if secrets.were_written(values, (blobs / name).read_bytes())}
-        for name in found:
-            if self._blobs.pop(name):
-                (blobs / name).unlink(missing_ok=True)
-        return found
 
     def _record_failure(self, error: Exception) -> None:
         """The recording is incomplete: nothing can be published any more."""
-        if self._broken is None and not self._is_over:
+        if self._broken is None and not self.is_over:
             self._broken = error
             Event.CASSETTE_WRITE_FAILED.log(logger, path=self.part.path, error=error)
 
@@ -178,25 +178,27 @@ class Recorder:
         if self._broken is not None:
             message = f"the recording at {self.part.path} is incomplete, nothing was published: {self._broken}"
             raise CassetteError(message) from self._broken
-        if self._began is None:
-            if self.before is None:
-                publish(Document(self._meta()), self.cassette.path)
-            return self.cassette.path
-        recovered = recover(self.part.path)
-        if recovered.damaged:
-            raise CassetteError(
-                f"{recovered.damaged} lines of the recording at {self.part.path} cannot be read; nothing was published"
-            )
-        publish(recovered.document, self.cassette.path, self.redactor)
-        if recovered.unfinished:
-            Event.CASSETTE_UNFINISHED.log(logger, count=len(recovered.unfinished), path=self.cassette.path)
-        self._is_over = True
-        self.part.discard()
+        if self.began is not None:
+            recovered = recover(self.part.path)
+            if recovered.damaged:
+                raise CassetteError(
+                    f"{recovered.damaged} lines of the recording at {self.part.path} cannot be read; "
+                    "nothing was published"
+                )
+            document = without_secrets(recovered.document, self.redactor)
+            refuse_secrets(document, self.redactor.secrets, origin=self.redactor.origin)
+            write_atomically(self.cassette.path, write(document).encode())
+            if recovered.unfinished:
+                Event.CASSETTE_UNFINISHED.log(logger, count=len(recovered.unfinished), path=self.cassette.path)
+            self.part.discard()
+        elif not self._is_append:
+            write_atomically(self.cassette.path, write(Document(self._meta())).encode())
+        self.is_over = True
         return self.cassette.path
 
     def close(self) -> None:
         """End the recording; its file stays."""
-        self._is_over = True
+        self.is_over = True
         self.part.close()
 
     def _meta(self) -> Meta:
@@ -205,13 +207,3 @@ class Recorder:
         except PackageNotFoundError:  # the package is not installed
             name = "vidgen_async"
         return Meta(self.clock.wall(), name)
-
-    def _note_base_url(self, request: Request) -> None:
-        """Record the base URL of the service, from the first request with an API key."""
-        endpoint = _ENDPOINTS.get(request.op)
-        if self._has_base_url or endpoint is None or "Authorization" not in request.headers:
-            return
-        base = re.fullmatch(rf"(https?://.+)/{endpoint}", str(request.url))
-        if base is not None:
-            self._has_base_url = True
-            self._write_before(request, {"e": "meta", "base_url": self.redactor.url(base[1])})

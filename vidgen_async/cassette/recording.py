@@ -13,12 +13,12 @@ from typing import Any
 from attrs import evolve, field, mutable
 
 from vidgen_async import errors
-from vidgen_async.cassette.body_decoding import body_length
+from vidgen_async.cassette.body_decoding import body_bytes
 from vidgen_async.cassette.body_encoding import BodyCapture, is_textual, read_through
-from vidgen_async.cassette.document import CANCELLED, Document, Failure, outcome_form, times_form
+from vidgen_async.cassette.document import CANCELLED, Failure, outcome_form, times_form
 from vidgen_async.cassette.recorder import Recorder
 from vidgen_async.cassette.settings import Cassette, as_cassette
-from vidgen_async.clock import LoopClock, hold_of
+from vidgen_async.clock import LoopClock
 from vidgen_async.errors import BodyError, ConnectionLostError, TransportClosedError, TransportError
 from vidgen_async.events import Event
 from vidgen_async.transports.base import (
@@ -57,15 +57,9 @@ class RecordingTransport(WrappingTransport):
         super().__init__(inner)
         self.cassette: Cassette = as_cassette(cassette)
         self._auto_publish = auto_publish
-        self._recorder = Recorder(self.cassette, self.clock or LoopClock(), before=self._load_before())
-        self._active: set[InteractionRecorder] = set()
+        self._recorder = Recorder(self.cassette, self.clock or LoopClock())
         self._is_closed = False
-        self._is_over = False
         self.is_published: bool = False
-
-    def _load_before(self) -> Document | None:
-        """The cassette to which this recording is appended."""
-        return None
 
     @property
     def part(self) -> Path:
@@ -84,12 +78,9 @@ class RecordingTransport(WrappingTransport):
 
     @asynccontextmanager
     async def connect(self, request: Request) -> AsyncIterator[Connection]:
-        """Connect with the inner transport; its errors propagate unchanged. A request that is not sent is recorded if a
-        TransportError is the reason: connecting failed, or the connection was not ready any more.
-
-        Raises:
-            CassetteError: As in :meth:`send`.
-        """
+        """Connect with the inner transport; its errors propagate unchanged, and CassetteError is raised as by
+        :meth:`send`. A request that is not sent is recorded if a TransportError is the reason: connecting failed, or
+        the connection was not ready any more."""
         interaction = await self._begin(request)
         try:
             async with self.inner.connect(request) as connection:
@@ -112,9 +103,13 @@ class RecordingTransport(WrappingTransport):
             async with self._recorder.lock:
                 self._check_open(request)
                 n = self._recorder.begin(request)
-            interaction = InteractionRecorder(self._recorder, self._active, n, self._recorder.elapsed)
+            interaction = InteractionRecorder(self._recorder, n, self._recorder.elapsed)
             try:
-                await interaction.record_request(request)
+                sent = None if request.body is None else await read_through(request.body)
+            except Exception:  # noqa: BLE001 - it is the caller's own; the inner transport raises it with its evidence
+                sent = None
+            try:
+                await self._recorder.write_request(n, request, sent, interaction.record_close)
             except BaseException:
                 await interaction.discard()
                 raise
@@ -151,14 +146,13 @@ class RecordingTransport(WrappingTransport):
         if self.is_published:
             return self.cassette.path
         path = self._recorder.publish()
-        self.is_published = self._is_over = True
+        self.is_published = True
         return path
 
     def give_up(self) -> None:
         """Publish nothing: the old cassette stays, and the finished interactions are in the ``part`` file."""
-        self._is_over = True
-        if self._recorder.is_begun:
-            self._recorder.close()
+        self._recorder.close()
+        if self._recorder.began is not None:
             Event.CASSETTE_NOT_PUBLISHED.log(logger, path=self.part)
 
     async def aclose(self) -> None:
@@ -166,19 +160,18 @@ class RecordingTransport(WrappingTransport):
         is_failing = sys.exception() is not None
         self._is_closed = True
         await self.inner.aclose()
-        for interaction in sorted(self._active, key=lambda one: one.n):
-            await interaction.record_close()
-        if self._is_over or not self._auto_publish or not self._recorder.is_begun:
+        for _, record_close in sorted(self._recorder.open.items()):
+            await record_close()
+        if self._recorder.is_over or not self._auto_publish or self._recorder.began is None:
             return
         if is_failing:
             self.give_up()
-            return
-        async with self._recorder.lock:
-            with hold_of(self._recorder.clock)():
-                await asyncio.to_thread(self.publish)
+        else:
+            async with self._recorder.lock:
+                await self._recorder.run(self.publish)
 
     def _check_open(self, request: Request) -> None:
-        if self._is_closed or self._is_over:
+        if self._is_closed or self._recorder.is_over:
             message = f"{request.op}: the transport is closed"
             raise TransportClosedError(message, delivery=Delivery.NOT_SENT, phase=Phase.BUILD, op=request.op)
 
@@ -188,8 +181,6 @@ class InteractionRecorder:
     """Records one request with its ordinal ``n``; the observer of its response."""
 
     recorder: Recorder
-    #: All that have no outcome yet.
-    active: "set[InteractionRecorder]"
     n: int
     started: float
     answered: float | None = field(default=None, init=False)
@@ -197,17 +188,7 @@ class InteractionRecorder:
     is_sent: bool = field(default=False, init=False)
     _status: int | None = field(default=None, init=False)
     _headers: Headers = field(factory=make_headers, init=False)
-    _capture: BodyCapture = field(factory=lambda: BodyCapture(0), init=False)
-
-    async def record_request(self, request: Request) -> None:
-        """Before anything is sent. CassetteError when it cannot be written."""
-        self.active.add(self)
-        try:
-            sent = None if request.body is None else await read_through(request.body)
-        except Exception:  # noqa: BLE001 - it is the caller's own; the inner transport raises it, too, with its evidence
-            sent = None
-        async with self.recorder.lock:
-            await self.recorder.write_request(self.n, request, sent)
+    _capture: BodyCapture = field(factory=BodyCapture, init=False)
 
     def record_status(self, status: int, headers: Headers) -> None:
         """The status line and the headers were received."""
@@ -264,21 +245,16 @@ class InteractionRecorder:
 
     async def discard(self) -> None:
         """It never became a request: it could not be written, or was not sent."""
-        self.active.discard(self)
-        if self.n in self.recorder.open:
-            async with self.recorder.lock:
-                await self.recorder.write_outcome(self.n, lambda: {"e": "drop", "n": self.n})
+        await self.recorder.write_outcome(self.n, lambda: {"e": "drop", "n": self.n})
 
     async def finish(self, failure: Failure | None, how: str | None = None) -> None:
         """Record the outcome. ``how`` a body that is incomplete without an error ended: closed early, or cancelled."""
         times = times_form(self.started, self.answered, self.recorder.elapsed)
-        async with self.recorder.lock:
-            self.active.discard(self)
-            await self.recorder.write_outcome(
-                self.n,
-                lambda: {"e": "done", "n": self.n, "t": times, **self._outcome(failure, how)},
-                self._capture.length,
-            )
+        await self.recorder.write_outcome(
+            self.n,
+            lambda: {"e": "done", "n": self.n, "t": times, **self._outcome(failure, how)},
+            self._capture.length,
+        )
 
     def _outcome(self, failure: Failure | None, how: str | None) -> dict[str, Any]:
         if failure is not None:
@@ -289,8 +265,9 @@ class InteractionRecorder:
         headers = self.recorder.redactor.headers(self._headers)
         if body is not None and "redacted" in body:
             # The redacted body has another length.
-            length, new = ("content-length", str(self._capture.length)), ("content-length", str(body_length(body)))
-            headers = tuple(new if header == length else header for header in headers)
+            lengths = str(self._capture.length), str(len(body_bytes(body) or b""))
+            old, new = (("content-length", length) for length in lengths)
+            headers = tuple(new if header == old else header for header in headers)
         if how is not None:
             body = {**(body or {}), "end": how}
         return outcome_form(self._status, headers, body, failure)

@@ -1,8 +1,7 @@
 """Replaces secrets before anything is written to a cassette.
 
 Headers and, on the service's host, query values are recorded by an allow-list. URLs lose user info and, on other hosts,
-all query values. JSON values are hidden by their names, texts by their form, and every value that
-was hidden once is hidden everywhere. It cannot be disabled.
+all query values. JSON values are hidden by their names, texts by their form, and what was hidden once everywhere.
 """
 
 import base64
@@ -10,6 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
 from yarl import URL
@@ -286,12 +286,11 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """A text without secrets: URLs in it are redacted, known secrets and texts of their form are replaced."""
-        if len(text) > _LONGEST_TEXT:
-            # Searching it would block the event loop for too long.
-            return self.secrets.hide(text, "longtext", is_secret=False)
         return self._cached(text, is_url=False)
 
     def _text(self, text: str) -> str:
+        if len(text) > _LONGEST_TEXT:  # searching it would take too long
+            return self.secrets.hide(text, "longtext", is_secret=False)
         if _ABSOLUTE.fullmatch(text) or _RELATIVE.fullmatch(text):
             return self.url(text)
         plain = unescape(text)
@@ -299,7 +298,10 @@ class Redactor:
             return self.secrets.hide(text, "compressed", is_secret=False)
         text = self.secrets.replace(self._plain_text(text))
         plain = unescape(text)
-        if (plain != text and self._plain_text(plain) != plain) or self._quotes_a_prompt(text):
+        # A whole prompt was replaced before; this is a part of one.
+        prompts = self._hidden_prompts
+        is_quoted = prompts and len(text) >= 16 and hide_secrets(text, prompts) != hide_secrets(text)
+        if is_quoted or (plain != text and self._plain_text(plain) != plain):
             return self.secrets.hide(text, "text", is_secret=False)
         return text
 
@@ -318,11 +320,6 @@ class Redactor:
         if (part := _PART.match(value)) is not None and part[0] != value:
             self._hide(part[0], name)  # the rest may not belong to it
         return self._hide(value, name)
-
-    def _quotes_a_prompt(self, text: str) -> bool:
-        """Whether the text contains a part of a hidden prompt; a whole one was replaced before."""
-        prompts = self._hidden_prompts
-        return bool(prompts) and len(text) >= 16 and hide_secrets(text, prompts) != hide_secrets(text)
 
     def _url_in_text(self, found: str) -> str:
         plain = found.replace("\\/", "/")
@@ -364,14 +361,12 @@ def _forever(value: float | str) -> int:
 
 
 def _password(encoded: str) -> str:
-    try:
+    with suppress(ValueError):
         return base64.b64decode(encoded, validate=True).decode().partition(":")[2]
-    except ValueError:
-        return ""
+    return ""
 
 
 def _origin(text: str) -> str | None:
-    try:
+    with suppress(ValueError):
         return str(URL(text).origin())
-    except ValueError:
-        return None
+    return None

@@ -11,9 +11,8 @@ from yarl import URL
 
 from vidgen_async import errors
 from vidgen_async.cassette.body_decoding import body_bytes, stream_body
-from vidgen_async.cassette.body_encoding import read_through
-from vidgen_async.cassette.document import Document, Failure, Interaction
-from vidgen_async.cassette.redactor import Redactor
+from vidgen_async.cassette.body_encoding import BodyCapture, read_through
+from vidgen_async.cassette.document import Failure, Interaction
 from vidgen_async.cassette.request_matching import Claim, RequestMatcher
 from vidgen_async.cassette.settings import Cassette, as_cassette
 from vidgen_async.clock import Clock, VirtualClock, hold_of
@@ -34,7 +33,6 @@ _CANCEL_TIMEOUT = 60.0
 #: Seconds; a response that took less is returned at once.
 _SHORTEST_WAIT = 0.5
 _SHOWN = 10
-_ADVICE = "Record it again, or allow it: allow_unused=True, of check() or of the pytest marker."
 
 
 class ReplayTransport(Transport):
@@ -56,30 +54,18 @@ class ReplayTransport(Transport):
     is_replay = True
 
     def __init__(self, cassette: Cassette | str | os.PathLike[str]) -> None:
-        cassette = as_cassette(cassette)
-        document = cassette.load()
+        self.cassette: Cassette = as_cassette(cassette)
+        self._document = document = self.cassette.load()
         self.clock: VirtualClock = VirtualClock(document.meta.recorded_at)
-        self._open(cassette, document, self.clock)
-
-    def _open(self, cassette: Cassette, document: Document, clock: Clock) -> None:
-        """Each outcome takes its time on ``clock`` if that is virtual."""
-        self.cassette: Cassette = cassette
+        #: Each outcome takes its time on it if it is virtual.
+        self._clock: Clock = self.clock
         self.base_url: URL | None = None if document.meta.base_url is None else URL(document.meta.base_url)
         """The base URL of the recorded service, for the client of this replay."""
         self.misses: list[CassetteError] = []
         """The errors of requests that are not on the cassette, in order."""
         self.played: list[int] = []
         """The ordinals of the replayed interactions, in order."""
-        make_redactor = partial(
-            Redactor,
-            prompts=cassette.prompts,
-            secrets=cassette.secrets,
-            is_numbered=False,
-            origin=document.meta.origin,
-        )
-        self._matcher = RequestMatcher(document, cassette, (make_redactor(), make_redactor(hides_own_queries=False)))
-        self._document = document
-        self._clock = clock
+        self._matcher = RequestMatcher(document, self.cassette)
         self._closed = asyncio.Event()
         self._reading = asyncio.Lock()
 
@@ -100,7 +86,7 @@ class ReplayTransport(Transport):
         try:
             yield Connection(send, is_ready=lambda: not self._closed.is_set(), is_replay=True)
         finally:
-            claim.release()
+            self._matcher.release(claim)
 
     async def _claim(self, request: Request) -> Claim:
         """Claim the next interaction. Requests whose body must be read claim in the order in which they began."""
@@ -109,12 +95,13 @@ class ReplayTransport(Transport):
         body = request.body
         try:
             if body is None or isinstance(body, BytesBody):
-                key = self._matcher.key_of(request, b"" if body is None else body.data)
-                return self._matcher.claim(key, request.op)
+                sent = BodyCapture()
+                sent.add(b"" if body is None else body.data)
+                return self._matcher.claim(request, sent)
             with hold_of(self._clock)():
                 async with self._reading:
                     sent = await read_through(body)
-                    return self._matcher.claim(self._matcher.key_of(request, sent.short, sent.sha256), request.op)
+                    return self._matcher.claim(request, sent)
         except CassetteError as error:
             self._record(error)
             raise
@@ -135,7 +122,8 @@ class ReplayTransport(Transport):
             shown = "".join(f"\n  {line}" for line in lines[:_SHOWN])
             more = f"\n  and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
             message = f"of {self.cassette.path} {len(lines)} {what} never replayed:{shown}{more}"
-            raise CassetteUnusedError(f"{message}\n", unused=lines, advice=_ADVICE)
+            advice = "Record it again, or allow it: allow_unused=True, of check() or of the pytest marker."
+            raise CassetteUnusedError(f"{message}\n", unused=lines, advice=advice)
 
     async def aclose(self) -> None:
         """Refuse further sends; pending ones raise TransportClosedError. May be called twice."""
@@ -172,8 +160,7 @@ class ReplayTransport(Transport):
                     await asyncio.sleep(0)
                 if self._closed.is_set():
                     raise _closed_within_body(request)
-                if chunk:
-                    yield chunk
+                yield chunk
         except (OSError, ValueError) as error:
             path = str(self.cassette.path)
             problem = f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else error

@@ -1,11 +1,9 @@
 """Which interaction is replayed for which request, and the error for a request that is not on the cassette. Equal
 requests share a queue with their interactions in recorded order; each request claims the next one."""
 
-import hashlib
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator
 from operator import eq
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,7 +11,7 @@ from urllib.parse import parse_qsl
 
 from attrs import field, mutable
 
-from vidgen_async.cassette.body_encoding import LONGEST_REQUEST, decode_text
+from vidgen_async.cassette.body_encoding import BodyCapture, read_json
 from vidgen_async.cassette.document import Document, Interaction, RecordedRequest
 from vidgen_async.cassette.redactor import Redactor
 from vidgen_async.cassette.settings import Cassette
@@ -35,8 +33,7 @@ class InteractionQueue:
 
     name: str
     waiting: deque[Interaction] = field(factory=deque)
-    played: int = 0
-    last: Interaction | None = None
+    played: list[Interaction] = field(factory=list)
 
 
 @mutable(eq=False)
@@ -44,22 +41,27 @@ class Claim:
     """The interaction that is replayed for one request."""
 
     interaction: Interaction
-    _give_back: Callable[[], None]
+    #: Where it came from, unless it is repeated.
+    queue: InteractionQueue | None
     is_played: bool = False
-
-    def release(self) -> None:
-        """Unless it was replayed, the next equal request gets the interaction."""
-        if not self.is_played:
-            self._give_back()
 
 
 class RequestMatcher:
     """The queues of a cassette, by requests with its own pseudonyms, or by everything but other secrets."""
 
-    def __init__(self, document: Document, cassette: Cassette, redactors: Sequence[Redactor]) -> None:
-        """``redactors``: how requests may have been redacted when they were recorded, the most probable first."""
+    def __init__(self, document: Document, cassette: Cassette) -> None:
         self._cassette = cassette
-        self._redactors = redactors
+        #: How requests may have been redacted when they were recorded, the most probable first.
+        self._redactors = [
+            Redactor(
+                prompts=cassette.prompts,
+                secrets=cassette.secrets,
+                is_numbered=False,
+                origin=document.meta.origin,
+                hides_own_queries=hides_own_queries,
+            )
+            for hides_own_queries in (True, False)
+        ]
         self._ignored = tuple(tuple(pointer[1:].split("/")) for pointer in cassette.ignore)
         #: Recorded URLs and bodies: a request made from a replayed response matches them unchanged.
         self._recorded: set[str] = set()
@@ -68,33 +70,42 @@ class RequestMatcher:
         #: The ordinals of interactions that are claimed. One may be in two queues.
         self.played: set[int] = set()
         for interaction in document.interactions:
-            self._add(interaction)
+            request = interaction.request
+            exact = (request.method, self._sorted(request.url), self._recorded_body(request))
+            self._recorded.update(exact)
+            queue = self._exact.setdefault(exact, InteractionQueue(f"{request.method} {request.url}"))
+            queue.waiting.append(interaction)
+            if "REDACTED-" in exact[1] or "REDACTED-" in exact[2]:
+                loose = (exact[0], unify_pseudonyms(exact[1]), unify_pseudonyms(exact[2]))
+                self._loose.setdefault(loose, InteractionQueue(queue.name)).waiting.append(interaction)
 
-    def _add(self, interaction: Interaction) -> None:
-        request = interaction.request
-        exact = (request.method, self._sorted(request.url), self._recorded_body(request))
-        self._recorded.update(exact)
-        queue = self._exact.setdefault(exact, InteractionQueue(f"{request.method} {request.url}"))
-        queue.waiting.append(interaction)
-        if "REDACTED-" in exact[1] or "REDACTED-" in exact[2]:
-            loose = (exact[0], unify_pseudonyms(exact[1]), unify_pseudonyms(exact[2]))
-            self._loose.setdefault(loose, InteractionQueue(queue.name)).waiting.append(interaction)
-
-    def claim(self, key: Key, op: str) -> Claim:
+    def claim(self, request: Request, body: BodyCapture) -> Claim:
         """The next interaction for a request, or CassetteMissError, or CassetteExhaustedError."""
+        key = self._key_of(request, body)
         queue = self._find(key)
         if queue is None:
-            raise _explain_miss(key, op, self._cassette.path, self._exact)
+            raise _explain_miss(key, request.op, self._cassette.path, self._exact)
         while queue.waiting:
             interaction = queue.waiting.popleft()
             if interaction.n not in self.played:
                 self.played.add(interaction.n)
-                queue.played += 1
-                queue.last = interaction
-                return Claim(interaction, partial(self._give_back, interaction, queue))
-        if self._cassette.exhausted == "repeat-last" and queue.last is not None:
-            return Claim(queue.last, lambda: None)
-        raise self._exhausted(queue, op)
+                queue.played.append(interaction)
+                return Claim(interaction, queue)
+        last, count = queue.played[-1] if queue.played else None, len(queue.played)
+        if self._cassette.exhausted == "repeat-last" and last is not None:
+            return Claim(last, None)
+        outcome = "" if last is None else f", the last one with {last.status or (last.failure and last.failure.type)}"
+        what = f"{queue.name} ({request.op}): {count} replayed{outcome}."
+        advice = 'Record it again, or allow it: exhausted="repeat-last", of Cassette or of the pytest marker.'
+        message = f"{self._cassette.path} has no more interactions for {what}"
+        raise CassetteExhaustedError(message, lane=queue.name, played=count, advice=advice)
+
+    def release(self, claim: Claim) -> None:
+        """Unless it was replayed, the next equal request gets the interaction."""
+        if claim.queue is not None and not claim.is_played:
+            self.played.remove(claim.interaction.n)
+            claim.queue.played.remove(claim.interaction)
+            claim.queue.waiting.appendleft(claim.interaction)
 
     def _find(self, key: Key) -> InteractionQueue | None:
         queue = self._exact.get(key)
@@ -102,34 +113,22 @@ class RequestMatcher:
             queue = self._loose.get((key[0], unify_pseudonyms(key[1]), unify_pseudonyms(key[2])))
         return queue
 
-    def _give_back(self, interaction: Interaction, queue: InteractionQueue) -> None:
-        self.played.remove(interaction.n)
-        queue.played -= 1
-        queue.waiting.appendleft(interaction)
-
-    def _exhausted(self, queue: InteractionQueue, op: str) -> CassetteExhaustedError:
-        last = queue.last
-        outcome = "" if last is None else f", the last one with {last.status or (last.failure and last.failure.type)}"
-        message = (
-            f"{self._cassette.path} has no more interactions for {queue.name} ({op}): {queue.played} replayed{outcome}."
-        )
-        advice = 'Record it again, or allow it: exhausted="repeat-last", of Cassette or of the pytest marker.'
-        return CassetteExhaustedError(message, lane=queue.name, played=queue.played, advice=advice)
-
     # -- keys ----------------------------------------------------------------------------------------------------------
 
-    def key_of(self, request: Request, data: bytes | None, sha256: str = "") -> Key:
-        """The key of a request; of a body that is too long, the digest is compared."""
-        keys = (self._redacted_key(redactor, request, data, sha256) for redactor in self._redactors)
+    def _key_of(self, request: Request, body: BodyCapture) -> Key:
+        """The key of a request; of a body that is no short text, the digest is compared."""
+        keys = (self._redacted_key(redactor, request, body) for redactor in self._redactors)
         first = next(keys)
         return first if self._find(first) is not None else next(filter(self._find, keys), first)
 
-    def _redacted_key(self, redactor: Redactor, request: Request, data: bytes | None, sha256: str) -> Key:
-        url = self._url_of(request, redactor)
-        text = None if data is None or len(data) > LONGEST_REQUEST else decode_text(data)
+    def _redacted_key(self, redactor: Redactor, request: Request, body: BodyCapture) -> Key:
+        redactor.learn(request)
+        url = self._sorted(str(request.url))
+        url = url if url in self._recorded else self._sorted(redactor.url(str(request.url)))
+        text = body.text
         if text is None:
-            return request.method, url, f"sha256:{sha256 or hashlib.sha256(data or b'').hexdigest()}"
-        value = _json(text) if text else None
+            return request.method, url, f"sha256:{body.sha256}"
+        value = read_json(text)
         if value is None:
             return request.method, url, redactor.text(text)
         plain = self._canonical(value)
@@ -137,16 +136,11 @@ class RequestMatcher:
             return request.method, url, plain
         return request.method, url, self._canonical(redactor.json(value, is_request=True))
 
-    def _url_of(self, request: Request, redactor: Redactor) -> str:
-        redactor.learn(request)
-        url = self._sorted(str(request.url))
-        return url if url in self._recorded else self._sorted(redactor.url(str(request.url)))
-
     def _recorded_body(self, request: RecordedRequest) -> str:
         body = request.body
         if body is None:
             return ""
-        value = body["json"] if "json" in body else _json(body.get("text", ""))
+        value = body["json"] if "json" in body else read_json(body.get("text", ""))
         if value is not None:
             return self._canonical(value)
         return str(body["text"]) if "text" in body else f"sha256:{body.get('sha256', '')}"
@@ -160,18 +154,7 @@ class RequestMatcher:
     def _sorted(url: str) -> str:
         """The URL with its query sorted by name; equal names keep their order."""
         address, mark, query = url.partition("?")
-        if "&" not in query:
-            return url
         return f"{address}{mark}{'&'.join(sorted(query.split('&'), key=lambda pair: pair.partition('=')[0]))}"
-
-
-def _json(text: str) -> Any:
-    """A JSON object, list or string; None for anything else."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict | list | str) else None
 
 
 def _without(value: Any, pointer: Iterable[str]) -> Any:
@@ -198,25 +181,21 @@ def _explain_miss(key: Key, op: str, path: Path, known: Iterable[Key]) -> Casset
     def distance(other: tuple[Key, dict[str, str]]) -> tuple[int, int]:
         return len(asked.items() ^ other[1].items()), -sum(map(eq, key[1].split("/"), other[0][1].split("/")))
 
-    nearest = sorted(((other, _facts(other)) for other in known), key=distance)[:_NEAREST]
-    lines = [f"{other[0]} {other[1]}: {'; '.join(_differences(asked, there))}" for other, there in nearest]
-    message = f"{path} has no interaction for {key[0]} {key[1]} ({op})"
-    if lines:
-        message += "; the nearest differ:" + "".join(f"\n  {line}" for line in lines) + "\n"
-    else:
-        message += ": it is empty. "
-    return CassetteMissError(
-        message.rstrip(), nearest=lines, advice="Record it again if the request is as it should be."
-    )
+    lines = []
+    for other, there in sorted(((other, _facts(other)) for other in known), key=distance)[:_NEAREST]:
+        different = [name for name in dict.fromkeys((*asked, *there)) if asked.get(name) != there.get(name)]
+        differences = (f"{name} is {_show(there, name)}, not {_show(asked, name)}" for name in different)
+        lines.append(f"{other[0]} {other[1]}: {'; '.join(differences)}")
+    what = "; the nearest differ:" + "".join(f"\n  {line}" for line in lines) if lines else ": it is empty."
+    message = f"{path} has no interaction for {key[0]} {key[1]} ({op}){what}"
+    return CassetteMissError(message, nearest=lines, advice="Record it again if the request is as it should be.")
 
 
 def _facts(key: Key) -> dict[str, str]:
     """What is compared of a request, by its description; each value as JSON."""
     method, url, body = key
     address, _, query = url.partition("?")
-    scheme, _, rest = address.partition("//")
-    host, _, path = rest.partition("/")
-    facts = {"the method": method, "the host": f"{scheme}//{host}", "the path": f"/{path}"}
+    facts = {"the method": method, "the address": address}
     for name, text in parse_qsl(query, keep_blank_values=True):
         facts[f"query {name}"] = facts.get(f"query {name}", "") + json.dumps(text, ensure_ascii=False)
     try:
@@ -235,14 +214,9 @@ def _leaves(value: Any, place: str) -> Iterator[tuple[str, str]]:
         yield place if "/" in place else "body as a whole", json.dumps(value, ensure_ascii=False)
 
 
-def _differences(here: dict[str, str], there: dict[str, str]) -> Iterator[str]:
-    for what in dict.fromkeys((*here, *there)):
-        if here.get(what) != there.get(what):
-            yield f"{what} is {_show(there.get(what), what)}, not {_show(here.get(what), what)}"
-
-
-def _show(value: str | None, what: str) -> str:
+def _show(facts: dict[str, str], what: str) -> str:
     """A value, unless it is long or a prompt. A text without a name is a whole body, which may be a prompt."""
+    value = facts.get(what)
     if value is None:
         return "absent"
     if what == "body as a whole" or any(kind_of(name) is Kind.PROMPT for name in what.split("/")):

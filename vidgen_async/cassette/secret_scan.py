@@ -3,7 +3,7 @@ atomically or not at all."""
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,11 @@ from typing import Any
 from attrs import evolve, frozen
 
 from vidgen_async.atomic_file import AtomicFile
-from vidgen_async.cassette.body_encoding import Blob, hides_a_secret
-from vidgen_async.cassette.document import Document, Interaction, interaction_form, write
-from vidgen_async.cassette.reader import Reader, load
+from vidgen_async.cassette.body_encoding import hides_a_secret
+from vidgen_async.cassette.document import Document, Interaction, interaction_form
+from vidgen_async.cassette.reader import Reader
 from vidgen_async.cassette.redactor import Redactor
-from vidgen_async.errors import CassetteError, CassetteNotFoundError, CassetteSecretError
+from vidgen_async.errors import CassetteError, CassetteSecretError
 from vidgen_async.redaction.pseudonyms import Secrets, unify_pseudonyms
 from vidgen_async.redaction.secret_names import HeaderKind, find_secret_form, kind_of_header
 
@@ -34,21 +34,13 @@ def scan(document: Document, secrets: Secrets | None = None, *, origin: str | No
     redactor = Redactor(is_numbered=False, origin=document.meta.origin or origin)
     for interaction in document.interactions:
         redactor.note_ids((interaction.body or {}).get("json"))
-    known = secrets if secrets is not None and is_any_in(document, secrets) else None
-
-    def header(name: str, value: str) -> str:
-        kind = kind_of_header(name)
-        if kind in (HeaderKind.SECRET, HeaderKind.DROPPED):  # which are never recorded
-            return redactor.secrets.hide(value, "header", is_secret=False)
-        return redactor.url(value) if kind is HeaderKind.ADDRESS else redactor.text(value)
-
     meta = {"meta": {"base_url": document.meta.base_url, **document.meta.extra}, **document.extra}
-    found = list(_differences(meta, redactor.json(meta), "", known))
+    found = list(_differences(meta, redactor.json(meta), "", secrets))
     for at, interaction in enumerate(document.interactions):
         form, more = interaction_form(evolve(interaction, extra={})), {"op": interaction.op, **interaction.extra}
-        redacted = map_line(form, redactor.text, url=redactor.url, json=redactor.json, header=header)
-        found += _differences(form, drop_secret_bytes(redacted, set(), redactor), f"/interactions/{at}", known)
-        found += _differences(more, redactor.json(more), f"/interactions/{at}", known)
+        redacted = map_line(form, redactor.text, redactor)
+        found += _differences(form, drop_secret_bytes(redacted, redactor), f"/interactions/{at}", secrets)
+        found += _differences(more, redactor.json(more), f"/interactions/{at}", secrets)
     return found
 
 
@@ -81,62 +73,47 @@ def _differences(value: Any, redacted: Any, pointer: str, known: Secrets | None)
 # -- changing what is written ----------------------------------------------------------------------------------------
 
 
-def is_any_in(document: Document, secrets: Secrets) -> bool:
-    """Whether the cassette contains a known value anywhere. Equal texts are searched once."""
-    texts = {document.meta.base_url or "": ""}
-    for interaction in document.interactions:
-        map_line(interaction_form(interaction), lambda text: texts.setdefault(text, text))
-    return secrets.is_in("\n".join(texts))
-
-
 def without_secrets(document: Document, redactor: Redactor) -> Document:
     """The document without the values that have turned out to be secrets since they were written."""
-    reader, base_url, replace = Reader("in memory"), document.meta.base_url, redactor.secrets.replace
-    has_known = is_any_in(document, redactor.secrets)
-    interactions = []
-    for at, interaction in enumerate(document.interactions):
-        if has_known or "b64" in (interaction.body or {}):
-            line = drop_secret_bytes(map_line(interaction_form(interaction), replace), set(), redactor)
-            interaction = reader.interaction(line, f"/interactions/{at}")  # noqa: PLW2901 - without secrets
-        interactions.append(interaction)
+    base_url, replace = document.meta.base_url, redactor.secrets.replace
     meta = evolve(document.meta, base_url=None if base_url is None else replace(base_url))
-    return evolve(document, meta=meta, interactions=tuple(interactions))
+    return _change(evolve(document, meta=meta), lambda form: drop_secret_bytes(map_line(form, replace), redactor))
 
 
 def redact_again(document: Document, others: Iterable[Interaction]) -> Document:
     """Hide what an earlier release recorded and this one hides, with pseudonyms that no interaction has."""
-    redactor, reader = Redactor(origin=document.meta.origin), Reader("in memory")
-    forms = [interaction_form(interaction) for interaction in document.interactions]
-    for form in (*forms, *map(interaction_form, others)):
+    redactor = Redactor(origin=document.meta.origin)
+    for form in map(interaction_form, (*document.interactions, *others)):
         redactor.secrets.reserve(str(form))
         redactor.note_ids(form.get("response", {}).get("body", {}).get("json"))
-    lines = (map_line(form, redactor.text) for form in forms)
-    interactions = tuple(reader.interaction(line, f"/interactions/{at}") for at, line in enumerate(lines))
-    return evolve(document, interactions=interactions)
+    return _change(document, lambda form: map_line(form, redactor.text))
 
 
-def map_line(
-    line: dict[str, Any],
-    text: Callable[[str], str],
-    *,
-    url: Callable[[str], str] | None = None,
-    json: Callable[[Any], Any] | None = None,
-    header: Callable[[str, str], str] | None = None,
-) -> dict[str, Any]:
-    """A line of a recording or an interaction, with ``text`` applied to its texts, and the others to their parts."""
+def _change(document: Document, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Document:
+    reader, forms = Reader("in memory"), map(change, map(interaction_form, document.interactions))
+    return evolve(document, interactions=tuple(reader.interaction(form, "") for form in forms))
+
+
+def map_line(line: dict[str, Any], text: Callable[[str], str], redactor: Redactor | None = None) -> dict[str, Any]:
+    """A line of a recording or an interaction, with ``text`` applied to its texts, or a redactor to its parts."""
+
+    def header(name: str, value: str) -> str:
+        kind = kind_of_header(name)
+        if redactor is not None and kind in (HeaderKind.SECRET, HeaderKind.DROPPED):  # which are never recorded
+            return redactor.secrets.hide(value, "header", is_secret=False)
+        return redactor.url(value) if redactor is not None and kind is HeaderKind.ADDRESS else text(value)
+
     mapped = dict(line)
-    if line.get("base_url"):
-        mapped["base_url"] = text(line["base_url"])
     for part in line.keys() & {"request", "response"}:
         mapped[part] = new = dict(line[part])
         if "url" in new:
-            new["url"] = (url or text)(new["url"])
+            new["url"] = (redactor.url if redactor else text)(new["url"])
         if "headers" in new:
             pairs = (pair.partition(": ") for pair in new["headers"])
-            new["headers"] = [f"{name}: {header(name, value) if header else text(value)}" for name, _, value in pairs]
+            new["headers"] = [f"{name}: {header(name, value)}" for name, _, value in pairs]
         body = new.get("body") or {}
         if "json" in body:
-            new["body"] = {**body, "json": json(body["json"]) if json else _map_json(body["json"], text)}
+            new["body"] = {**body, "json": redactor.json(body["json"]) if redactor else _map_json(body["json"], text)}
         elif "text" in body:
             new["body"] = {**body, "text": text(body["text"])}
     if "error" in line:
@@ -157,7 +134,7 @@ def _map_json(value: Any, change: Callable[[str], str]) -> Any:
     return value if shown == str(value) else shown
 
 
-def drop_secret_bytes(line: dict[str, Any], bad: set[str], redactor: Redactor) -> dict[str, Any]:
+def drop_secret_bytes(line: dict[str, Any], redactor: Redactor, bad: Container[object] = ()) -> dict[str, Any]:
     """The same without binary bodies that contain a secret, and without references to the ``bad`` blobs."""
     body = line.get("response", {}).get("body") or {}
     if body.get("blob") in bad:
@@ -169,32 +146,13 @@ def drop_secret_bytes(line: dict[str, Any], bad: set[str], redactor: Redactor) -
     return {**line, "response": {**line["response"], "body": facts}}
 
 
-def publish(document: Document, target: Path, redactor: Redactor | None = None) -> None:
-    """Replace ``target`` by the cassette, unless that fails; ``redactor`` is that of a new recording."""
-    if redactor is None:
-        refuse_secrets(document)
-    else:
-        document = without_secrets(document, redactor)
-        refuse_secrets(document, redactor.secrets, origin=redactor.origin)
-    write_atomically(target, write(document).encode())
-
-
-def store(blob: Blob, directory: Path) -> bool:
+def store(data: bytes, target: Path) -> bool:
     """Write a blob, unless it exists already, undamaged. Return whether it was written."""
-    target = directory / blob.name
     with suppress(OSError):
-        if target.read_bytes() == blob.data:
+        if target.read_bytes() == data:
             return False
-    write_atomically(target, blob.data, is_durable=False)
+    write_atomically(target, data, is_durable=False)
     return True
-
-
-def load_if_there(path: Path) -> Document | None:
-    """The cassette, or None if there is no such file."""
-    try:
-        return load(path)
-    except CassetteNotFoundError:
-        return None
 
 
 def write_atomically(target: Path, data: bytes, *, is_durable: bool = True) -> None:

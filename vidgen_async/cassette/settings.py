@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from enum import StrEnum
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
-from attrs import Attribute, field, frozen
+from attrs import field, frozen
 
 from vidgen_async.cassette.body_decoding import BLOBS
 from vidgen_async.cassette.document import Document
@@ -43,30 +43,6 @@ ModeName: TypeAlias = Literal["replay", "record", "append", "auto"]
 """The values of :class:`Mode`, for calls that accept a mode by its name."""
 
 
-def _one_of(*allowed: str) -> Any:
-    def check(_: object, attribute: "Attribute[str]", value: object) -> None:
-        if value not in allowed:
-            message = f"Cassette({attribute.name}=…) is {' or '.join(map(repr, allowed))}, not {value!r}"
-            raise ConfigurationError(message)
-
-    return check
-
-
-def _secrets(given: Iterable[str]) -> tuple[str, ...]:
-    texts = _items(given)
-    if not all(isinstance(text, str) for text in texts):  # which are not shown
-        raise ConfigurationError("Cassette(secrets=…) holds texts")
-    return texts
-
-
-def _pointers(given: Iterable[str]) -> tuple[str, ...]:
-    pointers = _items(given)
-    for pointer in pointers:
-        if not isinstance(pointer, str) or not pointer.startswith("/"):
-            raise ConfigurationError(f"Cassette(ignore=…) holds JSON pointers like '/prompt', not {pointer!r}")
-    return pointers
-
-
 def _items(given: Iterable[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
 
@@ -88,11 +64,22 @@ class Cassette:
     """
 
     path: Path = field(converter=Path)
-    prompts: Prompts = field(default="keep", kw_only=True, validator=_one_of("keep", "pseudonym"))
-    secrets: tuple[str, ...] = field(default=(), kw_only=True, converter=_secrets, repr=False)
-    exhausted: Exhausted = field(default="error", kw_only=True, validator=_one_of("error", "repeat-last"))
-    ignore: tuple[str, ...] = field(default=(), kw_only=True, converter=_pointers)
+    prompts: Prompts = field(default="keep", kw_only=True)
+    secrets: tuple[str, ...] = field(default=(), kw_only=True, converter=_items, repr=False)
+    exhausted: Exhausted = field(default="error", kw_only=True)
+    ignore: tuple[str, ...] = field(default=(), kw_only=True, converter=_items)
     largest_blob: int = field(default=1 << 20, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        for name, allowed in (("prompts", get_args(Prompts)), ("exhausted", get_args(Exhausted))):
+            if (value := getattr(self, name)) not in allowed:
+                message = f"Cassette({name}=…) is {' or '.join(map(repr, allowed))}, not {value!r}"
+                raise ConfigurationError(message)
+        if not all(isinstance(text, str) for text in self.secrets):  # which are not shown
+            raise ConfigurationError("Cassette(secrets=…) holds texts")
+        for pointer in self.ignore:
+            if not isinstance(pointer, str) or not pointer.startswith("/"):
+                raise ConfigurationError(f"Cassette(ignore=…) holds JSON pointers like '/prompt', not {pointer!r}")
 
     @property
     def part(self) -> Path:

@@ -27,7 +27,7 @@ from weakref import WeakValueDictionary
 from attrs import Factory, evolve, field, frozen, mutable
 from yarl import URL
 
-from vidgen_async.clock import Clock, backoff, in_turns, wait_for_end, within
+from vidgen_async.clock import Clock, backoff, hold_of, run_in_thread, wait_for_end, within
 from vidgen_async.errors import (
     CassetteError,
     ClientStateError,
@@ -676,7 +676,9 @@ class Sender:
         """A block in which these values are hidden in texts. One block at a time, since hiding a long prompt takes
         fifty times its size in memory."""
         async with self._shared.hiding_lock:
-            await in_turns(self._clock, known.prepare())
+            if known.is_long:
+                with hold_of(self._clock)():
+                    await run_in_thread(lambda: known.forms)
             yield
 
     async def _yield_to_loop(self, received: Received) -> None:

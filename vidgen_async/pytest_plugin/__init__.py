@@ -12,7 +12,6 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,6 @@ import pytest
 
 from vidgen_async.pytest_plugin.event_loops import get_on_loop, register_fixtures
 from vidgen_async.pytest_plugin.settings import (  # noqa: F401 - pytest calls its hook
-    MARKER,
     MARKER_HELP,
     ini_choice,
     mode_of,
@@ -148,12 +146,3 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     except pytest.UsageError as error:
         return f"vidgen_async: {error}"
     return None if mode == "replay" else f"vidgen_async: mode {mode}, from the {source_of(config)}"
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    reports = chain.from_iterable(terminalreporter.stats.values())
-    lines = [str(text) for one in reports for name, text in getattr(one, "user_properties", ()) if name == MARKER]
-    if lines:
-        terminalreporter.section("vidgen cassettes")
-        for line in lines:
-            terminalreporter.line(line)

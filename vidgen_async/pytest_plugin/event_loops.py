@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _PYTEST_ASYNCIO = "pytest_asyncio.plugin"
 _LOOP_SCOPES = ("function", "class", "module", "package", "session")
+#: The fixture of pytest-asyncio 1.0 and later that is an asyncio.Runner; earlier releases need none here.
+_RUNNER = "_{}_scoped_runner"
 _ANYIO = "anyio"
 #: A test of pytest-asyncio that has anyio's fixture: anyio would run its async fixtures, on a loop of its own.
 _BOTH = "pytest_asyncio_with_anyio"
@@ -34,14 +36,9 @@ def register_fixtures(manager: pytest.PytestPluginManager) -> None:
     manager.register(holder, holder.__name__)
 
 
-def has_loop(request: pytest.FixtureRequest) -> bool:
-    """Whether the test runs on an event loop."""
-    return _loop_of(request) is not None
-
-
 def get_on_loop(request: pytest.FixtureRequest, what: str) -> Any:
     """The ``sandbox`` on the test's loop, or the ``stack``, which is closed on it. The test fails if it has no loop."""
-    loop = _loop_of(request)
+    loop = loop_of(request)
     if loop is None:
         pytest.fail(
             f"{request.fixturename} needs an event loop, and {request.node.nodeid} has none: make it an async test of "
@@ -66,12 +63,13 @@ def _decorators(manager: pytest.PytestPluginManager) -> dict[str, Callable[..., 
     return found
 
 
-def _loop_of(request: pytest.FixtureRequest) -> str | None:
+def loop_of(request: pytest.FixtureRequest) -> str | None:
+    """The kind of event loop on which the test runs, if it does."""
     has_anyio = "anyio_backend" in request.fixturenames
     scope = _loop_scope(request)
     if scope is None:
         return _ANYIO if has_anyio else None
-    return _BOTH if has_anyio and _runner_name(scope) in vars(sys.modules[_PYTEST_ASYNCIO]) else scope
+    return _BOTH if has_anyio and _RUNNER.format(scope) in vars(sys.modules[_PYTEST_ASYNCIO]) else scope
 
 
 def _loop_scope(request: pytest.FixtureRequest) -> str | None:
@@ -83,14 +81,10 @@ def _loop_scope(request: pytest.FixtureRequest) -> str | None:
     if not isinstance(request.node, item_class):  # anyio has made an item of its own
         return None
     # Older releases use the name "scope".
-    return str(marker.kwargs.get("loop_scope") or marker.kwargs.get("scope") or _default_loop_scope(request.config))
-
-
-def _default_loop_scope(config: pytest.Config) -> str:
-    try:
-        return config.getini("asyncio_default_test_loop_scope") or "function"
-    except ValueError:  # pytest-asyncio before 0.26 has no such setting
-        return "function"
+    scope = marker.kwargs.get("loop_scope") or marker.kwargs.get("scope")
+    with suppress(ValueError):  # pytest-asyncio before 0.26 has no such setting
+        scope = scope or request.config.getini("asyncio_default_test_loop_scope")
+    return str(scope or "function")
 
 
 def _has_pytest_asyncio(manager: pytest.PytestPluginManager) -> bool:
@@ -100,11 +94,6 @@ def _has_pytest_asyncio(manager: pytest.PytestPluginManager) -> bool:
 
 def _name(what: str, loop: str) -> str:
     return f"_vidgen_{what}_on_{loop}"
-
-
-def _runner_name(scope: str) -> str:
-    """The fixture of pytest-asyncio 1.0 and later that is an asyncio.Runner; earlier releases need none here."""
-    return f"_{scope}_scoped_runner"
 
 
 def _make_sandbox() -> AbstractAsyncContextManager[object]:
@@ -123,7 +112,7 @@ def _on_loop(make: Callable[[], AbstractAsyncContextManager[object]]) -> Callabl
 
 def _on_runner(make: Callable[[], AbstractAsyncContextManager[object]]) -> Callable[..., Iterator[object]]:
     def fixture(request: pytest.FixtureRequest) -> Iterator[object]:
-        runner = request.getfixturevalue(_runner_name(str(_loop_scope(request))))
+        runner = request.getfixturevalue(_RUNNER.format(_loop_scope(request)))
         manager = make()
         yield runner.run(manager.__aenter__())
         runner.run(manager.__aexit__(None, None, None))

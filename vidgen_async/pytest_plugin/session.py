@@ -13,7 +13,7 @@ from attrs import mutable
 from yarl import URL
 
 from vidgen_async import Client
-from vidgen_async.cassette import Cassette, Mode, load
+from vidgen_async.cassette import Cassette, Mode
 from vidgen_async.cassette.modes import resolve_auto
 from vidgen_async.client import RECOMMENDED_INTERVAL
 from vidgen_async.client.settings import checked_base_url, checked_key, make_transport
@@ -21,9 +21,9 @@ from vidgen_async.clock import LoopClock
 from vidgen_async.errors import CassetteBusyError, CassetteError, ConfigurationError
 from vidgen_async.journal import MemoryJournal
 from vidgen_async.pytest_plugin import VidgenCassette
-from vidgen_async.pytest_plugin.event_loops import get_on_loop, has_loop
-from vidgen_async.pytest_plugin.settings import MARKER, directory_of, marker_arguments, mode_of, source_of
-from vidgen_async.transports import ReplayTransport, is_on_this_machine, on_cassette
+from vidgen_async.pytest_plugin.event_loops import get_on_loop, loop_of
+from vidgen_async.pytest_plugin.settings import directory_of, marker_arguments, mode_of, source_of
+from vidgen_async.transports import RecordingTransport, ReplayTransport, is_on_this_machine, on_cassette
 
 #: Polling interval in seconds: a sandbox makes a video in four.
 _INTERVAL_ON_THIS_MACHINE = 1.0
@@ -47,37 +47,6 @@ class Session:
     cassette: VidgenCassette
     allow_unused: bool
     has_passed: bool = False
-    is_busy: bool = False
-    """Whether another recording of it is in progress: the ``part`` file then belongs to that one."""
-
-    @property
-    def misses(self) -> list[CassetteError]:
-        """The errors of requests that are not on a replayed cassette."""
-        transport = self.cassette.transport
-        return transport.misses if isinstance(transport, ReplayTransport) else []
-
-    @property
-    def part(self) -> Path | None:
-        """The file of the unpublished recording, if there is one."""
-        transport = self.cassette.transport
-        if isinstance(transport, ReplayTransport) or self.is_busy or transport.is_published:
-            return None
-        return transport.part if transport.part.exists() else None
-
-    def end(self) -> None:
-        """Called when all fixtures are torn down: check a replay, and publish a recording, if the test has passed."""
-        transport = self.cassette.transport
-        if isinstance(transport, ReplayTransport):
-            if self.has_passed:
-                transport.check(allow_unused=self.allow_unused)
-        elif not self.has_passed:
-            transport.give_up()
-        else:
-            try:
-                transport.publish()
-            except BaseException:
-                transport.give_up()
-                raise
 
 
 def start_session(request: pytest.FixtureRequest) -> VidgenCassette:
@@ -91,7 +60,7 @@ def start_session(request: pytest.FixtureRequest) -> VidgenCassette:
     except (pytest.UsageError, ConfigurationError, CassetteError) as error:
         problem = f"{request.node.nodeid}: {error}"
     else:
-        if has_loop(request):
+        if loop_of(request) is not None:
             get_on_loop(request, "stack").push_async_callback(session.cassette.transport.aclose)
         request.node.stash[_SESSION] = session
         return session.cassette
@@ -127,7 +96,21 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
         session.has_passed = False
         raise
     finally:
-        session.end()
+        _end(session)
+
+
+def _end(session: Session) -> None:
+    """Check a replay, or publish a recording, if the test has passed."""
+    transport = session.cassette.transport
+    if isinstance(transport, RecordingTransport):
+        try:
+            if session.has_passed:
+                transport.publish()
+        finally:
+            if not transport.is_published:
+                transport.give_up()
+    elif session.has_passed:
+        transport.check(allow_unused=session.allow_unused)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -140,37 +123,23 @@ def pytest_runtest_makereport(
         error = call.excinfo and call.excinfo.value
         if report.when == "call":
             session.has_passed = report.outcome == "passed"
-            session.is_busy = isinstance(error, CassetteBusyError)
-        _explain(report, session, error)
+        if report.failed:
+            _explain(report, session, error)
         if report.when == "teardown":
-            _summarize(report, session)
             del item.stash[_SESSION]
     return report
 
 
 def _explain(report: pytest.TestReport, session: Session, error: BaseException | None) -> None:
-    """Add to the report of a failure the misses whose errors were caught, and the path of the recording."""
-    if not report.failed:
-        return
-    misses = [miss for miss in session.misses if miss is not error]
-    if misses and report.when != "teardown":
-        report.sections.append((_TITLE, "\n".join(str(miss) for miss in misses)))
-    if session.part is not None:
-        text = f"{session.cassette.path} was not recorded; the interactions until the failure are in {session.part}"
-        report.sections.append((_TITLE, text))
-
-
-def _summarize(report: pytest.TestReport, session: Session) -> None:
-    """Add the outcome of a recording to the report of the teardown, which may come from another process."""
+    """Add to the report of a failure the misses whose errors were caught, or the path of the recording."""
     transport = session.cassette.transport
-    if not isinstance(transport, ReplayTransport) and transport.is_published:
-        count = len(load(session.cassette.path).interactions)
-        text = f"recorded {session.cassette.path} ({count} interactions)"
-    elif session.part is not None:
-        text = f"not recorded, as {report.nodeid} did not pass: {session.part}"
-    else:
-        return
-    report.user_properties.append((MARKER, text))
+    if isinstance(transport, ReplayTransport):
+        misses = [str(miss) for miss in transport.misses if miss is not error]
+        if misses and report.when != "teardown":
+            report.sections.append((_TITLE, "\n".join(misses)))
+    elif not isinstance(error, CassetteBusyError) and not transport.is_published and transport.part.exists():
+        text = f"{transport.cassette.path} was not recorded; the interactions until the failure are in {transport.part}"
+        report.sections.append((_TITLE, text))
 
 
 def _session(request: pytest.FixtureRequest) -> Session:
@@ -179,7 +148,21 @@ def _session(request: pytest.FixtureRequest) -> Session:
     mode = Mode.named(mode_of(request.config, arguments.pop("mode", None)))
     cassette = Cassette(_path(request, arguments.pop("name", None)), **arguments)
     mode = _resolve_mode(mode, cassette, request)
-    handle = _replay(cassette) if mode is Mode.REPLAY else _recording(cassette, mode, request)
+    transport: ReplayTransport | RecordingTransport
+    if mode is Mode.REPLAY:
+        transport = ReplayTransport(cassette)
+        api_key, base_url = "any-key-will-do", str(transport.base_url or _NO_BASE_URL)
+    else:
+        api_key, base_url = _service(cassette, mode, request)
+        transport = on_cassette(cassette, mode, live=lambda: make_transport(URL(base_url)), auto_publish=False)
+    handle = VidgenCassette(
+        path=cassette.path,
+        mode=mode,
+        transport=transport,
+        base_url=base_url,
+        api_key=api_key,
+        clock=transport.clock or LoopClock(),
+    )
     return Session(handle, allow_unused=allow_unused)
 
 
@@ -198,8 +181,10 @@ def _resolve_mode(mode: Mode, cassette: Cassette, request: pytest.FixtureRequest
     if mode is Mode.AUTO:
         mode, why = resolve_auto(cassette)
     if mode is Mode.REPLAY and not cassette.exists():
+        path, here = cassette.path, request.config.invocation_params.dir
+        path = path.relative_to(here) if path.is_relative_to(here) else path
         raise pytest.UsageError(
-            f"there is no cassette at {_relative(cassette.path, request)}{why}. Record it: {_command(request)} "
+            f"there is no cassette at {path}{why}. Record it: {_command(request)} "
             "(or, for no points, with --vidgen-record-from=sandbox)"
         )
     return mode
@@ -211,24 +196,8 @@ def _command(request: pytest.FixtureRequest) -> str:
     return shlex.join(["pytest", request.node.nodeid, "--vidgen-mode=record", *more])
 
 
-def _relative(path: Path, request: pytest.FixtureRequest) -> Path:
-    here = request.config.invocation_params.dir
-    return path.relative_to(here) if path.is_relative_to(here) else path
-
-
-def _replay(cassette: Cassette) -> VidgenCassette:
-    transport = ReplayTransport(cassette)
-    return VidgenCassette(
-        path=cassette.path,
-        mode=Mode.REPLAY,
-        transport=transport,
-        base_url=str(transport.base_url or _NO_BASE_URL),
-        api_key="any-key-will-do",
-        clock=transport.clock,
-    )
-
-
-def _recording(cassette: Cassette, mode: Mode, request: pytest.FixtureRequest) -> VidgenCassette:
+def _service(cassette: Cassette, mode: Mode, request: pytest.FixtureRequest) -> tuple[str, str]:
+    """The API key and the base URL of what is recorded."""
     if source_of(request.config) == "sandbox":
         if mode is Mode.APPEND and cassette.exists():
             raise pytest.UsageError(
@@ -236,20 +205,7 @@ def _recording(cassette: Cassette, mode: Mode, request: pytest.FixtureRequest) -
                 f"new one: {_command(request)} --vidgen-record-from=sandbox"
             )
         sandbox = request.getfixturevalue("vidgen_sandbox")
-        api_key, base_url = sandbox.api_key, sandbox.base_url
-    else:
-        api_key, base_url = _service_of_the_environment(request)
-    return VidgenCassette(
-        path=cassette.path,
-        mode=mode,
-        transport=on_cassette(cassette, mode, live=lambda: make_transport(URL(base_url)), auto_publish=False),
-        base_url=base_url,
-        api_key=api_key,
-        clock=LoopClock(),
-    )
-
-
-def _service_of_the_environment(request: pytest.FixtureRequest) -> tuple[str, str]:
+        return sandbox.api_key, sandbox.base_url
     missing = [name for name in ("VIDGEN_API_KEY", "VIDGEN_BASE_URL") if not os.environ.get(name)]
     if missing:
         raise pytest.UsageError(

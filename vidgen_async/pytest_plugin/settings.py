@@ -12,7 +12,6 @@ import pytest
 MODES = ("replay", "record", "append", "auto")
 SOURCES = ("service", "sandbox")
 MODE_VARIABLE = "VIDGEN_CASSETTE_MODE"
-#: The marker of tests; also the property in a report of a test: the outcome of a recording.
 MARKER = "vidgen_cassette"
 _ARGUMENTS = ("name", "mode", "exhausted", "prompts", "ignore", "secrets", "allow_unused")
 
@@ -70,7 +69,7 @@ def ini_choice(config: pytest.Config, name: str) -> str:
 
 def _check_choice(setting: str, value: str | None, known: tuple[str, ...]) -> str:
     if value and value not in known:
-        raise pytest.UsageError(f"{setting} is {value!r}: it must be {_one_of(known)}")
+        raise pytest.UsageError(f"{setting} is {value!r}: it must be {', '.join(known[:-1])} or {known[-1]}")
     return value or ""
 
 
@@ -80,10 +79,6 @@ def directory_of(config: pytest.Config) -> Path | None:
     if option:
         return Path(config.invocation_params.dir, option)
     return Path(config.inipath.parent if config.inipath else config.rootpath, ini) if ini else None
-
-
-def _one_of(words: tuple[str, ...]) -> str:
-    return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def marker_arguments(item: pytest.Item) -> dict[str, Any]:

@@ -1,16 +1,18 @@
 """Values that no message may show (the API key, a prompt, an Idempotency-Key), hidden however they are written.
 
 The search compares the *letters* of a text: its letters and digits alone, decomposed and in lower case, with every
-escape sequence resolved. So one search finds a value raw, in capitals, with other white space, percent-encoded,
-HTML-escaped, as a ``repr``, and in JSON within JSON; a second search finds it in Base64.
+escape sequence resolved, also nested ones; a second search finds a value in Base64.
 """
 
 import base64
 import re
 import unicodedata
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 
-from attrs import field, frozen
+from attrs import frozen
 
 HIDDEN = "…"
 
@@ -21,16 +23,13 @@ FEW = 6
 #: Shorter known values are not hidden: that would make every message unreadable.
 FEWEST = 3
 
-#: Of a long value, blocks of this many letters are stored, one per step: RUN consecutive letters contain a whole block.
-_BLOCK = 12
-_STEP = RUN - _BLOCK + 1
-_BLOCKS_PER_STEP = 1 << 12
-#: A text that has blocks in common with a long value is searched for its runs. After this many letters were searched,
-#: the remaining runs with such blocks are hidden without a search.
-_MOST_SEARCHED = 1 << 25
-#: This many characters are prepared in one step, which takes a few milliseconds; a piece counts for 20 more.
-_MOST_PER_STEP = 1 << 15
-_PIECE_COST = 20
+#: Of a value with more letters, every fifth part of 12 letters is searched for, to save memory: RUN consecutive letters
+#: contain one of these. What is hidden may then be a little more.
+_MOST_RUNS = 1 << 13
+_PART = 12
+#: Values with more characters in all take longer than a few milliseconds to prepare.
+_LONG = 1 << 14
+_LONGEST_PIECE = 1 << 15
 
 # Escape sequences may be nested: each level adds a prefix.
 _HEX = "[0-9A-Fa-f]"
@@ -39,7 +38,7 @@ _UNIT = re.compile(rf"\\[uU]({_HEX}{{4}})")
 # A plain text, a row of escape sequences, or a character that begins none. No alternative backtracks far, so that the
 # time is proportional to the text. Rows end after 1,000 sequences, but not within a character of UTF-8 or UTF-16.
 _PIECE = re.compile(
-    rf"[^%&\\]{{1,{_MOST_PER_STEP}}}|"
+    rf"[^%&\\]{{1,{_LONGEST_PIECE}}}|"
     rf"%(?:25)*{_HEX}{{2}}(?:%(?:25)*{_HEX}{{2}}){{0,1000}}(?:%(?:25)*[89ABab]{_HEX}){{0,3}}|"
     rf"&(?:amp;)*(?:#\d{{1,7}}|#[xX]{_HEX}{{1,6}}|[A-Za-z]\w{{1,30}});|"
     rf"\\++(?:[uU]{_HEX}{{4}}(?:\\++[uU]{_HEX}{{4}}){{0,1000}}(?:\\++[uU][Dd][C-Fc-f]{_HEX}{{2}})?|"
@@ -52,21 +51,32 @@ _NO_LETTER = re.compile(r"[\W_]+")
 
 
 class KnownValues:
-    """Values to search for in texts. Callers that must not block go through :meth:`prepare`, for long ones."""
+    """Values to search for in texts."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._values = tuple(values)
         # In scripts with a sign for a word, two characters are distinctive enough.
         self._searched = [value for value in self._values if len(value) >= (FEWEST if value.isascii() else FEWEST - 1)]
-        self._prepared: list[_Form] = []
-        self._preparing = self._prepare()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 
-    def prepare(self) -> Iterator[None]:
-        """Prepare in steps of a few milliseconds each."""
-        return self._preparing
+    @property
+    def is_long(self) -> bool:
+        return sum(map(len, self._searched)) > _LONG
+
+    @cached_property
+    def forms(self) -> "list[_Form]":
+        """What is searched for. Callers that must not block have it made in a thread if it is long."""
+        forms = []
+        for value in self._searched:
+            encoded = [base64.b64encode(value.encode("utf-8", "surrogatepass")).decode()] if len(value) >= FEW else []
+            for letters in filter(None, map(letters_of, [value, *encoded])):
+                size = RUN if len(letters) <= _MOST_RUNS else _PART
+                starts = range(0, len(letters) - size + 1 if len(letters) >= RUN else 0, RUN - size + 1)
+                parts = frozenset(letters[at : at + size] for at in starts)
+                forms.append(_Form(letters, len(letters) < FEW and value.isascii(), size, parts))
+        return forms
 
     def hide(self, text: str) -> str:
         """``text`` with an ellipsis for every one of the values, and for every part of one that has ``RUN`` letters."""
@@ -75,45 +85,9 @@ class KnownValues:
                 text = text.replace(value, HIDDEN)  # also values without letters
         if not self._searched or not text:
             return text
-        for _ in self._preparing:
-            pass
         letters = letters_of(text)
-        blocks = [letters[at : at + _BLOCK] for at in range(len(letters) - _BLOCK + 1)]
-        distinct = set(blocks)
-        found = [
-            (start, end, form.stands_alone)
-            for form in self._prepared
-            for start, end in (
-                _find_runs(form, letters, blocks, distinct & form.blocks) if form.blocks else _find_whole(form, letters)
-            )
-        ]
+        found = [(*place, form.stands_alone) for form in self.forms for place in form.find_in(letters)]
         return _hide_letters(text, found) if found else text
-
-    def _prepare(self) -> Generator[None, None, None]:
-        for value in self._searched:
-            yield from self._prepare_form(value, is_ascii=value.isascii())
-            if len(value) >= FEW:
-                encoded = base64.b64encode(value.encode("utf-8", "surrogatepass")).decode()
-                yield from self._prepare_form(encoded, is_ascii=value.isascii())
-
-    def _prepare_form(self, text: str, *, is_ascii: bool) -> Generator[None, None, None]:
-        pieces: list[str] = []
-        cost = 0
-        for match in _PIECE.finditer(text):
-            pieces.append(_letters_of_piece(match[0]))
-            cost += len(match[0]) + _PIECE_COST
-            if cost > _MOST_PER_STEP:
-                cost = 0
-                yield
-        letters = "".join(pieces)
-        form = _Form(letters, stands_alone=len(letters) < FEW and is_ascii)
-        ends = len(letters) - _BLOCK + 1 if len(letters) >= RUN else 0
-        for start in range(0, ends, _STEP * _BLOCKS_PER_STEP):
-            stop = min(start + _STEP * _BLOCKS_PER_STEP, ends)
-            form.blocks.update([letters[at : at + _BLOCK] for at in range(start, stop, _STEP)])
-            yield
-        if letters:
-            self._prepared.append(form)
 
 
 def as_known_values(values: Iterable[str]) -> KnownValues:
@@ -123,7 +97,7 @@ def as_known_values(values: Iterable[str]) -> KnownValues:
 
 def letters_of(text: str) -> str:
     """The letters and digits that a text stands for."""
-    return "".join(map(_letters_of_piece, _PIECE.findall(text)))
+    return "".join(_letters_of_piece(match[0]) for match in _PIECE.finditer(text))
 
 
 def _letters_of_piece(piece: str) -> str:
@@ -155,47 +129,26 @@ def _unescape(piece: str) -> str:
 
 @frozen
 class _Form:
-    """The letters of a value, raw or in Base64. Of a long one, which has blocks, every run of RUN letters is found."""
+    """The letters of a value, raw or in Base64. Of a long one, every run of RUN letters is found."""
 
     letters: str
     #: Whether it is hidden only where it is not part of a word.
     stands_alone: bool
-    blocks: set[str] = field(factory=set)
+    #: In letters, of each of the parts.
+    size: int
+    parts: frozenset[str]
 
-
-def _find_whole(form: _Form, letters: str) -> Iterator[tuple[int, int]]:
-    """Where the form begins and ends in the letters of a text."""
-    at = letters.find(form.letters)
-    while at >= 0:
-        yield at, at + len(form.letters)
-        at = letters.find(form.letters, at + 1)
-
-
-def _find_runs(form: _Form, letters: str, blocks: list[str], common: set[str]) -> Iterator[tuple[int, int]]:
-    """Where parts of the form begin and end; only runs with a ``common`` block are searched for."""
-    if not common:
-        return
-    is_common = [block in common for block in blocks]
-    searches = _MOST_SEARCHED // len(form.letters)
-    start = end = offset = 0
-    for at in range(len(letters) - RUN + 1):
-        if not any(is_common[at : at + _STEP]):
-            continue
-        run = letters[at : at + RUN]
-        if not form.letters.startswith(run, at + offset):
-            # After the last search, the run is hidden to be on the safe side.
-            place = form.letters.find(run) if searches > 0 else at + offset
-            searches -= 1
-            if place < 0:
-                continue
-            offset = place - at
-        if end and at >= end:
-            yield start, end
-        if at >= end:
-            start = at
-        end = at + RUN
-    if end:
-        yield start, end
+    def find_in(self, letters: str) -> Iterator[tuple[int, int]]:
+        """Where it, or a part of a long one, begins and ends in the letters of a text."""
+        if self.parts:
+            around = RUN - self.size
+            for at in range(len(letters) - self.size + 1):
+                if letters[at : at + self.size] in self.parts:
+                    yield max(at - around, 0), min(at + self.size + around, len(letters))
+        else:
+            at = -1
+            while (at := letters.find(self.letters, at + 1)) >= 0:
+                yield at, at + len(self.letters)
 
 
 def _hide_letters(text: str, found: Iterable[tuple[int, int, bool]]) -> str:
@@ -206,12 +159,8 @@ def _hide_letters(text: str, found: Iterable[tuple[int, int, bool]]) -> str:
         start, end = starts[first], ends[after - 1]
         if not (stands_alone and (text[start - 1 : start].isalnum() or text[end : end + 1].isalnum())):
             hidden[start:end] = b"\1" * (end - start)
-    parts: list[str] = []
-    shown_to = 0
-    for match in re.finditer(b"\1+", hidden):
-        parts += [text[shown_to : match.start()], HIDDEN]
-        shown_to = match.end()
-    return "".join([*parts, text[shown_to:]])
+    groups = groupby(zip(text, hidden, strict=True), key=itemgetter(1))
+    return "".join(HIDDEN if is_hidden else "".join(char for char, _ in group) for is_hidden, group in groups)
 
 
 def _places_of_letters(text: str) -> tuple[list[int], list[int]]:

@@ -1,8 +1,7 @@
 """What may be shown: URLs, bodies and messages of the service pass here before they are printed or logged.
 
-Two kinds of secrets are hidden: *known values* (the API key, a prompt, an Idempotency-Key), wherever they occur and
-however they are escaped, and the *values of secret names* (``sig``, ``exp``, ``token`` …), ``Bearer …``, prompts in
-JSON or in quotes, and inline image data, whatever their value is.
+Hidden are *known values* (the API key, a prompt, an Idempotency-Key) in every escaping, the *values of secret names*
+(``sig``, ``exp``, ``token`` …), ``Bearer …``, prompts in JSON or in quotes, and inline image data.
 """
 
 import re
@@ -72,22 +71,19 @@ def excerpt(text: str | bytes, known: Iterable[str] = (), *, limit: int = 200) -
 def hide_in_json(value: Any) -> Any:
     """The JSON value without the values of secret names, and without the secrets in its names and texts."""
     if isinstance(value, dict):
+        from vidgen_async.redaction.secret_names import names_a_secret  # noqa: PLC0415 - as above
+
         hidden: dict[str, Any] = {}
         for name, item in value.items():
             shown = hide_secrets(name)
             # Two names may look the same now: both stay.
             shown = f"{shown}{len(hidden)}" if shown in hidden else shown
-            hidden[shown] = HIDDEN if _is_secret(name, item) else hide_in_json(item)
+            may_be_secret = item is not None and not isinstance(item, bool)
+            hidden[shown] = HIDDEN if may_be_secret and names_a_secret(name, str(item)) else hide_in_json(item)
         return hidden
     if isinstance(value, list):
         return list(map(hide_in_json, value))
     return hide_secrets(value) if isinstance(value, str) else value
-
-
-def _is_secret(name: str, value: object) -> bool:
-    from vidgen_async.redaction.secret_names import names_a_secret  # noqa: PLC0415 - as above
-
-    return value is not None and not isinstance(value, bool) and names_a_secret(name, str(value))
 
 
 def is_plain_word(text: str, known: Iterable[str] = ()) -> bool:

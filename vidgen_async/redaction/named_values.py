@@ -35,10 +35,11 @@ def hide_named_values(text: str, hide: Callable[[str, str], str], *, with_prompt
     parts: list[str] = []
     at = shown_to = 0
     while match := _PAIR.search(text, at):
-        name, start = _name_of(match), match.end()
+        name, start = match["name"][-_LONGEST_NAME:], match.end()
+        name = unescape(name) if "%" in name else name
         is_searched = with_prompts or kind_of(name) is not Kind.PROMPT
-        end = _end_of_value(text, match) if is_searched and _may_be_secret(match) else start
-        if end > start and _is_secret(match, text[start:end]):
+        end = _end_of_value(text, match) if is_searched and _may_be_secret(name, match) else start
+        if end > start and _is_secret(name, match, text[start:end]):
             parts += [text[shown_to:start], hide(name, text[start:end])]
             at = shown_to = end
         else:
@@ -47,18 +48,12 @@ def hide_named_values(text: str, hide: Callable[[str, str], str], *, with_prompt
     return "".join([*parts, text[shown_to:]])
 
 
-def _name_of(match: re.Match[str]) -> str:
-    name = match["name"][-_LONGEST_NAME:]
-    return unescape(name) if "%" in name else name
-
-
 def _is_in_query(match: re.Match[str]) -> bool:
     return match["query"] is not None and match["mark"] == "="
 
 
-def _may_be_secret(match: re.Match[str]) -> bool:
+def _may_be_secret(name: str, match: re.Match[str]) -> bool:
     """Whether the name alone permits that the value is a secret."""
-    name = _name_of(match)
     match kind_of(name):
         case Kind.EXPIRY:
             return bool(match["mark"] == "=" or match["end"])
@@ -67,8 +62,7 @@ def _may_be_secret(match: re.Match[str]) -> bool:
     return True
 
 
-def _is_secret(match: re.Match[str], value: str) -> bool:
-    name = _name_of(match)
+def _is_secret(name: str, match: re.Match[str], value: str) -> bool:
     kind = kind_of(name)
     if kind is Kind.PROMPT:
         return bool(match["quote"] or value[0] in "[{" or _is_in_query(match))

@@ -23,8 +23,6 @@ _DEPTH = 5
 _PIECE = 1 << 16
 #: Characters at the beginning of a value that distinguish it from others.
 _LONGEST_BEGINNING = 256
-#: Up to this many anchors are searched one by one.
-_FEW = 48
 #: The number of text fragments that are remembered as written; beyond that, every new value counts as late.
 _MOST_WRITTEN = 200_000
 
@@ -39,8 +37,8 @@ class Secrets:
         self._counts: dict[str, int] = {}
         self._forms: dict[str, tuple[str, ...]] = {}
         self._by_anchor: dict[str, set[str]] = {}
-        #: Values that contain characters that are not printable ASCII.
-        self._unreadable: list[str] = []
+        #: Whether a value contains characters that are not printable ASCII.
+        self._has_unreadable = False
         self._written: set[str] = set()
         #: Incremented for every new value: a text without secrets may contain one now.
         self.version: int = 0
@@ -73,17 +71,11 @@ class Secrets:
 
     def is_in(self, text: str) -> bool:
         """Whether the text contains a known value: raw, in another case, escaped, in Base64 or hexadecimal."""
-        return any(True for _ in self._found(text))
+        return next(self._found(text), None) is not None
 
     def is_in_bytes(self, data: bytes) -> bool:
         """Whether binary data contains a known value in any of these forms."""
-        if not self._unreadable:
-            return self.is_in(printable_text(data))
-        return self.is_in(data.decode("utf-8", "ignore")) or any(
-            form.encode("utf-8", "surrogatepass") in data
-            for value in self._unreadable
-            for form in (value, *self._forms[value])
-        )
+        return self.is_in(data.decode("utf-8", "ignore") if self._has_unreadable else printable_text(data))
 
     def were_written(self, values: Iterable[str], data: bytes) -> bool:
         """Whether written data contains one of these known values; in every form, unless there is very much data."""
@@ -123,8 +115,7 @@ class Secrets:
             self._by_anchor.setdefault(anchor, set()).add(value)
         self.version += 1
         is_readable = value.isascii() and value.isprintable()
-        if not is_readable:
-            self._unreadable.append(value)
+        self._has_unreadable |= not is_readable
         # Of binary data, only readable text is noted as written.
         if (
             not is_readable
@@ -147,13 +138,11 @@ class Secrets:
 
     def _candidates(self, text: str) -> set[str]:
         """The values of which the text may contain a form."""
-        anchors: Iterable[str]
-        if len(self._by_anchor) <= _FEW:
-            anchors = (anchor for anchor in self._by_anchor if anchor in text)
-        else:
-            pieces = (text[at : at + _PIECE + SHORTEST - 1] for at in range(0, len(text), _PIECE))
-            anchors = set().union(*(self._by_anchor.keys() & _grams(piece) for piece in pieces))
-        return {value for anchor in anchors for value in self._by_anchor[anchor]}
+        values: set[str] = set()
+        for at in range(0, len(text), _PIECE):
+            for anchor in self._by_anchor.keys() & _grams(text[at : at + _PIECE + SHORTEST - 1]):
+                values |= self._by_anchor[anchor]
+        return values
 
 
 def printable_text(data: bytes) -> str:

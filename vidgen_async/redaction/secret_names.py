@@ -32,28 +32,27 @@ class HeaderKind(Enum):
     """Dropped; its value is hidden everywhere else, too."""
 
 
-_VISIBLE_HEADERS = frozenset({
-    "accept-ranges", "content-encoding", "content-length", "content-range", "content-type",
-    "etag", "if-range", "last-modified", "range", "retry-after", "transfer-encoding",
-})  # fmt: skip
+#: All others are secrets, except for those of rate limits, which are visible.
+_HEADERS = {
+    **dict.fromkeys(("location", "content-location"), HeaderKind.ADDRESS),
+    "x-request-id": HeaderKind.LABEL,
+    **dict.fromkeys((
+        "accept-ranges", "content-encoding", "content-length", "content-range", "content-type",
+        "etag", "if-range", "last-modified", "range", "retry-after", "transfer-encoding",
+    ), HeaderKind.VISIBLE),
+    **dict.fromkeys((
+        "accept", "accept-encoding", "age", "allow", "cache-control", "connection", "content-disposition",
+        "content-language", "date", "expires", "host", "keep-alive", "pragma", "server", "trailer", "upgrade",
+        "user-agent", "vary", "via",
+    ), HeaderKind.DROPPED),
+}  # fmt: skip
 _RATE_LIMIT = re.compile(r"(?:x-)?ratelimit-[\w-]+")
-_HARMLESS_HEADERS = frozenset({
-    "accept", "accept-encoding", "age", "allow", "cache-control", "connection", "content-disposition",
-    "content-language", "date", "expires", "host", "keep-alive", "pragma", "server", "trailer", "upgrade", "user-agent",
-    "vary", "via",
-})  # fmt: skip
 
 
 @lru_cache(4096)
 def kind_of_header(name: str) -> HeaderKind:
     name = name.lower()
-    if name in ("location", "content-location"):
-        return HeaderKind.ADDRESS
-    if name == "x-request-id":
-        return HeaderKind.LABEL
-    if name in _VISIBLE_HEADERS or _RATE_LIMIT.fullmatch(name):
-        return HeaderKind.VISIBLE
-    return HeaderKind.DROPPED if name in _HARMLESS_HEADERS else HeaderKind.SECRET
+    return HeaderKind.VISIBLE if _RATE_LIMIT.fullmatch(name) else _HEADERS.get(name, HeaderKind.SECRET)
 
 
 #: The headers of requests that the SDK and HTTP libraries set, and that contain no secret.
