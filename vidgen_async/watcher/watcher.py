@@ -237,7 +237,7 @@ class Watcher:
         task_ids: Iterable[str],
         *,
         timeout: float | None = ONE_DAY,
-        accepted_at: Mapping[str, float] | None = None,
+        accepted_at: Mapping[str, float | None] | None = None,
         on_update: OnUpdate | None = None,
         first_poll_after: float = 0.0,
         polling: Polling = OWN,
