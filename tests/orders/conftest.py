@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from unittest.mock import AsyncMock
 
 import pytest
 from attrs import Factory, define
@@ -145,7 +146,7 @@ def make_orders(service, journal, clock):
         get_task = get_task or service.get_task
         budgets = Budgets((), shared.journal, shared.charges, None)
         sender = Sender(shared, endpoints, balances, get_task, budgets)
-        return Orders(shared, sender, account="default", get_task=get_task, check=check, budgets=budgets)
+        return Orders(shared, sender, "default", get_task, check or AsyncMock(), budgets)
 
     return make
 

@@ -137,10 +137,10 @@ class View:
         self.orders = Orders(
             shared,
             Sender(shared, endpoints, self.balances, partial(_get_task, reads.once, endpoints), self.budgets),
-            account=options.account,
-            get_task=partial(_get_task, reads.retry, endpoints),
-            check=self.live_catalog.refuse_invalid,
-            budgets=self.budgets,
+            options.account,
+            partial(_get_task, reads.retry, endpoints),
+            self.live_catalog.refuse_invalid,
+            self.budgets,
         )
 
 
