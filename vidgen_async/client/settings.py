@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
 from attrs import frozen
 from yarl import URL
@@ -22,9 +22,6 @@ from vidgen_async.types.budgets import Budget
 from vidgen_async.types.http import Headers, KeyFunction, Timeouts, make_headers
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.resources import KNOWN_STATES, TERMINAL_STATES, TerminalStatus
-
-if TYPE_CHECKING:
-    from vidgen_async.journal.base import Journal
 
 #: Section 9: what every base URL of the interface ends in.
 PREFIX = "/openapi/v1"
@@ -355,14 +352,3 @@ def checked_budgets(given: Budget | None) -> tuple[Budget, ...]:
     if (problem := given.find_problem()) is not None:
         raise ConfigurationError(problem)
     return (given,)
-
-
-def check_journal(journal: "Journal", budgets: tuple[Budget, ...]) -> None:
-    """Raise ConfigurationError if the journal cannot enforce the budgets."""
-    from vidgen_async.journal.base import SpendingJournal  # noqa: PLC0415 - as the client does
-
-    if budgets and not isinstance(journal, SpendingJournal):
-        raise ConfigurationError(
-            f"the journal {type(journal).__name__} cannot enforce a budget; it lacks operations of "
-            "vidgen_async.journal.SpendingJournal"
-        )

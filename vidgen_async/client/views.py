@@ -4,11 +4,13 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from typing import cast
 
 from attrs import evolve, field, frozen
 
 from vidgen_async.client.settings import PollTimeouts
-from vidgen_async.errors import ClientStateError
+from vidgen_async.errors import ClientStateError, ConfigurationError
+from vidgen_async.journal.base import SpendingJournal
 from vidgen_async.orders import Orders, Sender, Shared
 from vidgen_async.orders.balances import Balances
 from vidgen_async.orders.budgets import Budgets
@@ -100,6 +102,11 @@ class View:
     """
 
     def __init__(self, shared: Shared, options: Options, parent: "View | None" = None) -> None:
+        if options.budgets and not isinstance(shared.journal, SpendingJournal):
+            raise ConfigurationError(
+                f"the journal {type(shared.journal).__name__} cannot enforce a budget; it lacks operations of "
+                "vidgen_async.journal.SpendingJournal"
+            )
         self.shared = shared
         self.options = options
         self.clock = shared.clock
@@ -133,7 +140,8 @@ class View:
             read_balance = None if is_on_cassette else partial(reads.once, endpoints.get_account(), read_account)
             self.balances = Balances(read_balance, shared.clock, shared.settlement)
             self.live_catalog = LiveCatalog(reads, endpoints, shared.clock)
-        self.budgets = Budgets(options.budgets, shared.journal, shared.charges, self.live_catalog.find)
+        spending = cast("SpendingJournal", shared.journal)
+        self.budgets = Budgets(options.budgets, spending, shared.charges, self.live_catalog.find)
         self.orders = Orders(
             shared,
             Sender(shared, endpoints, self.balances, partial(_get_task, reads.once, endpoints), self.budgets),

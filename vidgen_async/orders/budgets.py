@@ -8,7 +8,7 @@ from attrs import Factory, frozen, mutable
 
 from vidgen_async.errors import BudgetExceededError
 from vidgen_async.events import Event
-from vidgen_async.journal.base import Journal, SpendingJournal
+from vidgen_async.journal.base import SpendingJournal
 from vidgen_async.orders.error_messages import facts
 from vidgen_async.service.endpoints import read_request
 from vidgen_async.types.budgets import Budget, BudgetState, SpendKey, SpendRow
@@ -45,7 +45,8 @@ class Budgets:
     """The budgets of a client, or of a view of it. All of them must allow a create."""
 
     budgets: tuple[Budget, ...]
-    _journal: Journal
+    _journal: SpendingJournal
+    """Used only if there are budgets: a client with another journal and a budget cannot be made."""
     _charges: Charges
     _find_model: Callable[[str], Awaitable[CatalogModel | None]]
     """Returns the entry of the live catalog; None if it has none, or cannot be fetched."""
@@ -57,16 +58,10 @@ class Budgets:
         """The limits, as journals apply them."""
         return tuple(budget.limit for budget in self.budgets)
 
-    @property
-    def _spending(self) -> SpendingJournal:
-        if not isinstance(self._journal, SpendingJournal):
-            raise TypeError  # a client with such a journal and a budget cannot be made
-        return self._journal
-
     async def prepare(self, service: str, account: str) -> None:
         """Compare the stored sums of the account with its attempts, once."""
         if self.budgets and account not in self._verified:
-            await self._spending.verify_spending(service, account)
+            await self._journal.verify_spending(service, account)
             self._verified.add(account)
 
     async def estimate(self, ref: OrderRef, body: bytes) -> int | None:
@@ -104,7 +99,7 @@ class Budgets:
         if self.budgets:
             ref = order.ref
             await self.prepare(ref.service, ref.account)
-            for state in await self._spending.spending(ref.service, ref.account, self.limits, reserved, now):
+            for state in await self._journal.spending(ref.service, ref.account, self.limits, reserved, now):
                 if not state.is_allowed:
                     raise budget_exceeded(order, state, reserved)
 
@@ -113,7 +108,7 @@ class Budgets:
         if not self.budgets:
             return None
         await self.prepare(service, account)
-        states = await self._spending.spending(service, account, self.limits, 1, now)
+        states = await self._journal.spending(service, account, self.limits, 1, now)
         return min(map(_budget_state, states), key=lambda state: -1 if state.free is None else state.free)
 
 

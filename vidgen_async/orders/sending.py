@@ -56,13 +56,7 @@ from vidgen_async.orders.error_messages import (
 )
 from vidgen_async.orders.evidence import evidence_of_answer, evidence_without_answer
 from vidgen_async.orders.results import Results
-from vidgen_async.orders.settlement import (
-    Settlement,
-    report_duplicates,
-    report_found_uncertain,
-    report_outcome,
-    report_wait,
-)
+from vidgen_async.orders.settlement import Settlement, report_found_uncertain, report_outcome
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import showable, visible_headers
 from vidgen_async.service import request_records
@@ -392,7 +386,8 @@ class Sender:
             await self._await_other_sender(create)
             await self._confirm(create)
             if (receipt := create.stored_order.receipt) is not None:
-                report_duplicates(create.stored_order)
+                if len(task_ids := create.stored_order.task_ids) > 1:
+                    Event.ORDER_DUPLICATED.log(logger, order_id=create.ref.order_id, task_ids=task_ids)
                 return receipt
             self._raise_refusal_of_others(create, seen)
             _check_sendable(create.stored_order, create.resend)
@@ -417,7 +412,9 @@ class Sender:
         """Return once no other process or client is sending the order."""
         order = create.stored_order
         if order.state is OrderState.SENDING and (until := order.sending_until) is not None:
-            report_wait(order, until, self._shared.clock.wall())
+            seconds = round((until - self._shared.clock.wall()).total_seconds(), 1)
+            at = f"{until:%Y-%m-%d %H:%M:%S} UTC"
+            Event.ORDER_AWAITED.log(logger, order_id=order.order_id, seconds=seconds, until=at)
         pause = 0.05
         while order.state is OrderState.SENDING:
             await self._shared.clock.sleep(pause)

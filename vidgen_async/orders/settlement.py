@@ -319,15 +319,3 @@ def report_found_uncertain(order: Order, now: datetime) -> None:
     """Log the attempts that a read of the journal at ``now`` made uncertain: their sender may not exist any more."""
     for n, evidence in order.found_uncertain(now):
         report_outcome(order, n, evidence)
-
-
-def report_wait(order: Order, until: datetime, now: datetime) -> None:
-    """Log that the create waits for the outcome of another one."""
-    seconds = round((until - now).total_seconds(), 1)
-    Event.ORDER_AWAITED.log(logger, order_id=order.order_id, seconds=seconds, until=f"{until:%Y-%m-%d %H:%M:%S} UTC")
-
-
-def report_duplicates(order: Order) -> None:
-    """Log an order that has several tasks."""
-    if len(order.task_ids) > 1:
-        Event.ORDER_DUPLICATED.log(logger, order_id=order.order_id, task_ids=order.task_ids)

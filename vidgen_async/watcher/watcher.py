@@ -372,11 +372,21 @@ class Watcher:
         Event.WAIT_STARTED.log(self._logger, wait=wait, count=len(ids), task_id=task_id)
         error: str | None = None
         try:
-            until = self._join(listener, first_poll_after)
+            if not 0.0 <= first_poll_after < math.inf:
+                raise ValueError(f"first_poll_after is a number of seconds, 0 or more: {first_poll_after!r}")
+            if self._is_closed:
+                raise _closed_error(ids)
+            until = deadline(self._clock.now(), listener.timeout)
+            if until is not None:
+                self._poll_loop.deadlines.put(until, listener)
+                self._poll_loop.wake()
+            self._waiting += 1
             try:
                 yield
             finally:
-                leaving = chain(self._leaving(listener), listener.dropping())
+                self._poll_loop.deadlines.remove(listener)
+                self._waiting -= 1
+                leaving = chain(self._detaching(listener), listener.dropping())
                 if len(ids) == 1:
                     next(leaving, None)  # without a turn of the event loop
                 await all_in_turns(self._clock, leaving)
@@ -387,19 +397,6 @@ class Watcher:
             raise
         finally:
             Event.WAIT_ENDED.log(self._logger, wait=wait, error=error)
-
-    def _join(self, listener: Listener, first_poll_after: float) -> float | None:
-        """Start the time limit of the listener, and return when it ends."""
-        if not 0.0 <= first_poll_after < math.inf:
-            raise ValueError(f"first_poll_after is a number of seconds, 0 or more: {first_poll_after!r}")
-        if self._is_closed:
-            raise _closed_error(listener.ids)
-        due = deadline(self._clock.now(), listener.timeout)
-        self._waiting += 1
-        if due is not None:
-            self._poll_loop.deadlines.put(due, listener)
-            self._poll_loop.wake()
-        return due
 
     def _attach(self, task_id: str, listener: Listener, accepted_at: float | None, after: float) -> None:
         if self._is_closed:
@@ -431,11 +428,6 @@ class Watcher:
             self._set_accepted(row, accepted_at)
         if (task := self._tasks.get(row)) is not None:
             listener.changed(task)
-
-    def _leaving(self, listener: Listener) -> Iterator[object]:
-        self._poll_loop.deadlines.remove(listener)
-        self._waiting -= 1
-        return self._detaching(listener)
 
     def _expiring(self, listener: Listener) -> Iterator[None]:
         """Expire the listener. Tasks that end meanwhile are reported as ended."""
