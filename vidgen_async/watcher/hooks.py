@@ -12,6 +12,8 @@ from vidgen_async.clock import Clock, within
 from vidgen_async.events import Event, contain_hook
 from vidgen_async.types.resources import VideoTask
 
+logger = logging.getLogger("vidgen_async.watcher")
+
 #: Called, and awaited if it is async, with each change of a task.
 OnUpdate: TypeAlias = Callable[[VideoTask], Awaitable[None] | None]
 
@@ -24,11 +26,10 @@ class UpdateHooks:
     latest change of that task waits; while ``limit`` calls run, the latest change of every other task waits too. Errors
     are logged."""
 
-    def __init__(self, hook: OnUpdate, *, limit: int, logger: logging.Logger, context: Context) -> None:
+    def __init__(self, hook: OnUpdate, *, limit: int, context: Context) -> None:
         self._hook = hook
         self._context = context
         self._limit = limit
-        self._logger = logger
         self._running: dict[str, asyncio.Task[None]] = {}
         self._waiting: dict[str, VideoTask] = {}
         """The latest change of each task that waits for a call."""
@@ -45,7 +46,7 @@ class UpdateHooks:
         self._waiting[task.id] = task
         if is_full and task.id not in self._running and not self._was_full:
             self._was_full = True
-            Event.HOOK_BEHIND.log(self._logger, hook="on_update", count=self._limit)
+            Event.HOOK_BEHIND.log(logger, hook="on_update", count=self._limit)
 
     async def aclose(self, clock: Clock, grace: float | None) -> None:
         """Wait up to ``grace`` seconds for running and waiting calls (None: for ever); cancel the rest."""
@@ -82,7 +83,7 @@ class UpdateHooks:
             await asyncio.wait(calls)
 
     def _call(self, task: VideoTask) -> None:
-        with contain_hook(self._logger, "on_update", task_id=task.id):
+        with contain_hook(logger, "on_update", task_id=task.id):
             context = self._context.copy()
             pending = context.run(self._hook, task)
             if inspect.isawaitable(pending):
@@ -92,7 +93,7 @@ class UpdateHooks:
                 call.add_done_callback(partial(self._ended, task.id, pending))
 
     async def _run(self, task_id: str, pending: Awaitable[Any]) -> None:
-        with contain_hook(self._logger, "on_update", task_id=task_id):
+        with contain_hook(logger, "on_update", task_id=task_id):
             await pending
 
     def _ended(self, task_id: str, pending: Awaitable[Any], call: asyncio.Task[None]) -> None:
@@ -108,4 +109,4 @@ class UpdateHooks:
             self._call(self._waiting.pop(first))
 
     def _log_cancelled(self, details: str, count: int, seconds: float | None) -> None:
-        Event.HOOK_CANCELLED.log(self._logger, details=details, hook="on_update", count=count, seconds=seconds)
+        Event.HOOK_CANCELLED.log(logger, details=details, hook="on_update", count=count, seconds=seconds)

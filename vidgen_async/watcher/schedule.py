@@ -173,6 +173,10 @@ class Schedule:
         self.interval = interval
         self.items = 0
         """How many are on the schedule or being polled."""
+        self.polls = 0
+        """How many have begun."""
+        self.paused_at: float | None = None
+        """When the present pause began, or one whose end was not reported yet."""
         self.paused_until = -math.inf
         self.is_behind = False
         self.lateness_last = 0.0
@@ -286,6 +290,7 @@ class Schedule:
         due = self._agenda.first_due()
         if due is None or due > time or self._polled.next_at > time:
             return None
+        self.polls += 1
         item = self._agenda.pop()
         self._delayed.discard(item)
         rate = max(self._least_rate, CATCH_UP * (self.items + self._extra) / self.interval)
@@ -305,6 +310,8 @@ class Schedule:
         until = now + min(seconds, LONGEST_PAUSE)
         if not until > held_until:
             return False
+        if now >= self.paused_until:
+            self.paused_at = now
         self._paused += math.ceil((until - held_until) / _GRAIN) * _GRAIN
         self.paused_until = until
         return True
