@@ -360,15 +360,13 @@ class Orders:
             newest_first=newest_first,
         )
         found: list[Order] = []
-        for start in range(0, len(orders), _CHUNK):
-            for order in orders[start : start + _CHUNK]:
-                report_found_uncertain(order, now)
-            found.extend(
-                order
-                for order in map(self._shared.settlement.add_unwritten, orders[start : start + _CHUNK])
-                if order.state in accepted_states
-            )
-            await self._shared.clock.sleep(0)
+        for number, order in enumerate(orders, 1):
+            report_found_uncertain(order, now)
+            known = self._shared.settlement.add_unwritten(order)
+            if known.state in accepted_states:
+                found.append(known)
+            if number % _CHUNK == 0:
+                await self._shared.clock.sleep(0)
         return found[:limit]
 
     async def running(self, *, shard: Shard | None = None) -> AsyncGenerator[RunningTask, None]:
@@ -419,7 +417,6 @@ class Orders:
         """
         states = set(OrderState) - {OrderState.WITHDRAWN}
         order = await self._in_state(order_id, "resumed", states)
-        self._shared.check_usable()  # the client may have been closed while the journal was read
         check = partial(self._check_request, order.ref, read_request(order.body)) if validate else None
         return await self._sender.submit(order.ref, order, check=check, on_receipt=on_receipt)
 
@@ -451,7 +448,6 @@ class Orders:
         order = await self.check_resend(
             order_id, expect_attempt=expect_attempt, reason=reason, accept_duplicate_risk=accept_duplicate_risk
         )
-        self._shared.check_usable()  # the client may have been closed while the journal was read
         return await self._sender.resend(order, Resend(expect_attempt=expect_attempt, reason=reason, by=by))
 
     async def check_resend(
@@ -521,7 +517,6 @@ class Orders:
         self, order_id: str, done: str, to: OrderState, states: set[OrderState], reason: str, by: str
     ) -> Order:
         order = await self._in_state(order_id, done, states)
-        self._shared.check_usable()  # the client may have been closed while the journal was read
         closing = Closing(state=to, at=self._shared.clock.wall(), reason=reason, by=by)
         order = await self._shared.journal.close_order(order.ref, closing, states)
         if order.state is not to:
@@ -530,6 +525,7 @@ class Orders:
 
     async def _in_state(self, order_id: str, done: str, states: set[OrderState]) -> Order:
         order = await self.get(order_id)
+        self._shared.check_usable()  # the client may have been closed while the journal was read
         if order.state not in states:
             raise wrong_state(order, done)
         return order

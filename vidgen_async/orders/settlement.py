@@ -168,9 +168,8 @@ class Settlement:
 
     async def flush_results(self) -> None:
         """Write the results that are not written yet. Raises what the journal raises."""
-        results = list(self._results.values())
-        for start in range(0, len(results), BATCH):
-            await self._write_results(results[start : start + BATCH])
+        for batch in self._batches():
+            await self._write_results(batch)
 
     def add_result(self, result: TaskResult) -> None:
         """Write how a task ended, soon."""
@@ -222,11 +221,7 @@ class Settlement:
             (partial(self._write_late, key, evidence), partial(self._report_late, key[0], evidence))
             for key, evidence in self.unwritten.items()
         ]
-        results = list(self._results.values())
-        writes += [
-            (partial(self._write_results, results[start : start + BATCH]), self._report_results)
-            for start in range(0, len(results), BATCH)
-        ]
+        writes += [(partial(self._write_results, batch), self._report_results) for batch in self._batches()]
         error: BaseException | None = None
         for write, report_failure in writes:
             if stop_after > 0:
@@ -253,6 +248,10 @@ class Settlement:
             await self._report_other_owner(ref, evidence)
         if self.unwritten.get(key) is evidence:
             del self.unwritten[key]
+
+    def _batches(self) -> list[list[TaskResult]]:
+        results = list(self._results.values())
+        return [results[start : start + BATCH] for start in range(0, len(results), BATCH)]
 
     async def _write_results(self, results: Sequence[TaskResult]) -> None:
         await self.journal.record(self._service, results)

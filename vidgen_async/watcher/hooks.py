@@ -67,8 +67,6 @@ class UpdateHooks:
         caller = asyncio.current_task()
         self._is_closed = True
         self._waiting.clear()
-        if not self._running:
-            return
         for call in self._running.values():
             if call is not caller:
                 call.cancel()
