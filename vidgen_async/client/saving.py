@@ -71,13 +71,10 @@ async def save_each(
     handling: Callable[[Iterable[str]], AbstractContextManager[None]],
     concurrency: int,
 ) -> AsyncGenerator[Outcome, None]:
-    """Yield what ``save`` returns for each outcome, as it is ready.
+    """Yield what ``save`` returns for each outcome, as it is ready; then raise what ``outcomes`` raised.
 
     An outcome is handled, in a block of ``handling``, until the caller asks for the next one. The block is left with an
     error if its video was not saved.
-
-    Raises:
-        Exception: What ``outcomes`` raised, after the other videos were saved.
     """
     turn = asyncio.Lock()
     ready: asyncio.Queue[tuple[Outcome, asyncio.Future[None]] | None] = asyncio.Queue()

@@ -94,12 +94,8 @@ class TaskPoll:
 
 
 class View:
-    """One API key, account, and set of options, on what all views of a client share.
-
-    Args:
-        parent: The view that this one was made of. If it has the same key and headers, its cached catalog and its
-            balances are used here too.
-    """
+    """One API key, account, and set of options, on what all views of a client share. The cached catalog and the
+    balances of its ``parent`` are its own too if that has the same key and headers."""
 
     def __init__(self, shared: Shared, options: Options, parent: "View | None" = None) -> None:
         if options.budgets and not isinstance(shared.journal, SpendingJournal):

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import uuid
 import warnings
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, tzinfo
 from functools import partial
@@ -16,7 +16,7 @@ from typing import Protocol, get_args
 
 from attrs import mutable
 
-from vidgen_async.clock import within
+from vidgen_async.clock import wait_for_end, within
 from vidgen_async.errors import AuthenticationError, InvalidRequestError, JournalError, NotSentError, OrderStateError
 from vidgen_async.events import Event
 from vidgen_async.journal.base import SpendingJournal
@@ -62,6 +62,7 @@ from vidgen_async.types.orders import (
     Shard,
 )
 from vidgen_async.types.resources import Receipt, TaskLike, VideoRequest, VideoTask
+from vidgen_async.user_code import UserCode
 
 logger = logging.getLogger(__name__)
 
@@ -197,11 +198,8 @@ class Orders:
     async def _add_images(
         self, ref: OrderRef, request: VideoRequest, images: ImagesToUpload, *, validate: bool
     ) -> OrderContent:
-        """The content of the order, with the ids of its images: they are uploaded before it is stored, since until then
-        there is no order, and no charge. A known order is found by their content, without an upload.
-
-        Concurrent calls upload once, provided that the caller submits the content before it awaits anything else.
-        """
+        """Upload the images before the order is stored: until then there is no order, and no charge. Concurrent calls
+        upload once, provided that the caller submits the content before it awaits anything else."""
         async with self._upload_lock(ref):
             running = self._sender.find_running(ref)
             known = await self._shared.settlement.read(ref) if running is None else running.content
@@ -533,7 +531,32 @@ class Orders:
     async def aclose(self, grace: float = 5.0) -> None:
         """Wait up to ``grace`` seconds for the orders under way. Those without an answer by then stay *sending* in the
         journal, and their callers get an UncertainCreateError."""
-        await self._sender.aclose(grace)
+        caller = asyncio.current_task()  # an on_receipt may be what closes the client
+        creates = list(self._shared.creates.values())
+        workers = [each.worker for each in creates if each.worker is not None and each.worker is not caller]
+        try:
+            if workers:
+                await self._finish(workers, grace)
+        finally:
+            await self._shared.settlement.aclose(grace)
+
+    async def _finish(self, workers: "Collection[asyncio.Task[None]]", grace: float) -> None:
+        try:
+            await within(self._shared.clock, grace, lambda: asyncio.wait(workers))
+        except TimeoutError:
+            if unanswered := sum(not worker.done() for worker in workers):
+                Event.ORDERS_UNANSWERED.log(logger, count=unanswered, seconds=grace)
+            for create in list(self._shared.creates.values()):  # other processes may have changed their orders
+                with UserCode() as call:
+                    create.order = await self._shared.settlement.read(create.ref) or create.order
+                if call.error is not None:
+                    error = self._shared.settlement.describe(call.error)
+                    Event.ORDER_READ_FAILED.log(logger, order_id=create.ref.order_id, error=error)
+        finally:
+            self._shared.settlement.stop_waiting()
+            for worker in workers:
+                worker.cancel()
+            await wait_for_end(workers)  # a second cancellation would interrupt what they write after the first one
 
     def _ref(self, order_id: str) -> OrderRef:
         check_order_id(order_id)

@@ -27,7 +27,7 @@ from weakref import WeakValueDictionary
 from attrs import Factory, evolve, field, frozen, mutable
 from yarl import URL
 
-from vidgen_async.clock import Clock, backoff, in_turns, wait_for_end, within
+from vidgen_async.clock import Clock, backoff, in_turns, within
 from vidgen_async.errors import (
     CassetteError,
     ClientStateError,
@@ -254,12 +254,7 @@ class Sender:
     async def submit(
         self, ref: OrderRef, content: OrderContent, *, check: Check | None, on_receipt: OnReceipt | None
     ) -> Receipt:
-        """Create the order's task, or join its create under way. Cancelling the caller stops nothing.
-
-        Args:
-            check: Raises InvalidRequestError for a request that must not be sent.
-            on_receipt: Called before this returns.
-        """
+        """Create the order's task, or join its create under way. Cancelling the caller stops nothing."""
         # A request that has not passed its check does not own the order id: if it fails, this call may still use it.
         # Only a call with the same request, which would be checked too, shares that failure.
         while (create := self.find_running(ref)) is not None and not create.checked.done():
@@ -439,13 +434,7 @@ class Sender:
     # -- one attempt ---------------------------------------------------------------------------------------------------
 
     async def _attempt(self, create: Create) -> None:
-        """Send the order once: reserve a slot, connect, begin, send; whatever ends that, store what is known.
-
-        Raises:
-            JournalError, BudgetExceededError: No POST was made.
-            ReceiptNotStoredError: It was made and accepted.
-            UncertainCreateError: It may have been made, and this could not be stored.
-        """
+        """Send the order once: reserve a slot, connect, begin, send; whatever ends that, store what is known."""
         while True:
             await self._budgets.check(create.stored_order, create.reserved, self._shared.clock.wall())
             create.slots = await self._reserve_slot(create.ref)
@@ -707,42 +696,6 @@ class Sender:
             create.slots.reserved -= 1
             create.slots.released.set()
             create.slots = None
-
-    # -- the end -------------------------------------------------------------------------------------------------------
-
-    async def aclose(self, grace: float) -> None:
-        """Wait up to ``grace`` seconds for the orders under way, then stop. What was not answered by then stays
-        *sending* in the journal, and its callers get an UncertainCreateError."""
-        caller = asyncio.current_task()  # an on_receipt may be what closes the client
-        creates = list(self._shared.creates.values())
-        workers = [each.worker for each in creates if each.worker is not None and each.worker is not caller]
-        try:
-            if workers:
-                await self._finish(workers, grace)
-        finally:
-            await self._shared.settlement.aclose(grace)
-
-    async def _finish(self, workers: "list[asyncio.Task[None]]", grace: float) -> None:
-        try:
-            await within(self._shared.clock, grace, lambda: asyncio.wait(workers))
-        except TimeoutError:
-            if unanswered := sum(not worker.done() for worker in workers):
-                Event.ORDERS_UNANSWERED.log(logger, count=unanswered, seconds=grace)
-            await self._read_unanswered()
-        finally:
-            self._shared.settlement.stop_waiting()
-            for worker in workers:
-                worker.cancel()
-            await wait_for_end(workers)  # a second cancellation would interrupt what they write after the first one
-
-    async def _read_unanswered(self) -> None:
-        """Read the orders that are not settled: other processes may have changed them."""
-        for create in list(self._shared.creates.values()):
-            with UserCode() as call:
-                create.order = await self._shared.settlement.read(create.ref) or create.order
-            if call.error is not None:
-                error = self._shared.settlement.describe(call.error)
-                Event.ORDER_READ_FAILED.log(logger, order_id=create.ref.order_id, error=error)
 
 
 def _check_sendable(order: Order, resend: Resend | None) -> None:

@@ -119,10 +119,8 @@ class Settlement:
         return order
 
     async def write(self, order: Order, n: int, evidence: Evidence) -> Order:
-        """Write the evidence about attempt ``n``, within RETRY_FOR seconds, and return the order with it.
-
-        What is not written by then is written later; for a receipt a ReceiptNotStoredError is raised.
-        """
+        """Write the evidence about attempt ``n``, and return the order with it. What is not written within RETRY_FOR
+        seconds is written later; for a receipt a ReceiptNotStoredError is raised."""
         ref = order.ref
         failures, give_up_at = 0, math.inf
         while True:
