@@ -137,14 +137,6 @@ def wrong_state(order: Order, done: str) -> OrderStateError:
     return OrderStateError(message, order_id=order.order_id, state=order.state)
 
 
-def taken_by_another(order: Order, other: Order, task_id: str) -> OrderStateError:
-    """The task cannot be adopted: it is the receipt of the other order."""
-    whose = "" if other.ref.account == order.ref.account else f" of account {other.ref.account!r}"
-    taken = f"task {task_id!r} already belongs to order {other.order_id!r}{whose}"
-    message = f"{taken}; order {order.order_id!r} cannot adopt it"
-    return OrderStateError(message, order_id=order.order_id, state=order.state)
-
-
 def check_adoptable(order: Order, request: VideoRequest, task: VideoTask) -> None:
     """Raise OrderStateError for a task that cannot have come of the order."""
     problem = None

@@ -31,7 +31,6 @@ from vidgen_async.orders.error_messages import (
     conflict,
     parse_states,
     still_sending,
-    taken_by_another,
     unreadable,
     wrong_state,
 )
@@ -184,23 +183,19 @@ class Orders:
         these ``problems``, so that nothing shows whether it is the same request."""
         self._shared.check_usable()
         ref = self._ref(order_id)
-        async with self._upload_lock(ref):
+        async with self._shared.upload_locks.setdefault(ref, asyncio.Lock()):
             order = await self.find(order_id)
             if order is not None:
                 raise unreadable(order_id, order.state, problems)
             if self._sender.find_running(ref) is not None:
                 raise unreadable(order_id, OrderState.QUEUED, problems)
 
-    def _upload_lock(self, ref: OrderRef) -> asyncio.Lock:
-        """Held while the images of the order are uploaded; shared with the client's other accounts and keys."""
-        return self._shared.upload_locks.setdefault(ref, asyncio.Lock())
-
     async def _add_images(
         self, ref: OrderRef, request: VideoRequest, images: ImagesToUpload, *, validate: bool
     ) -> OrderContent:
         """Upload the images before the order is stored: until then there is no order, and no charge. Concurrent calls
         upload once, provided that the caller submits the content before it awaits anything else."""
-        async with self._upload_lock(ref):
+        async with self._shared.upload_locks.setdefault(ref, asyncio.Lock()):
             running = self._sender.find_running(ref)
             known = await self._shared.settlement.read(ref) if running is None else running.content
             if known is not None:
@@ -497,7 +492,10 @@ class Orders:
         )
         found = await self._shared.journal.adopt(order.ref, adoption, states)
         if found.ref != order.ref:
-            raise taken_by_another(order, found, task_id)
+            whose = "" if found.ref.account == order.ref.account else f" of account {found.ref.account!r}"
+            taken = f"task {task_id!r} already belongs to order {found.order_id!r}{whose}"
+            message = f"{taken}; order {order_id!r} cannot adopt it"
+            raise OrderStateError(message, order_id=order_id, state=order.state)
         if (receipt := found.receipt) is None or task_id not in found.task_ids:
             raise wrong_state(found, "adopted")  # another process changed the order in between
         return receipt

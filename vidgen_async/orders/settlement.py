@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from vidgen_async.clock import Clock, backoff, within
+from vidgen_async.clock import Clock, backoff, wait_for_end, within
 from vidgen_async.errors import JournalError, ReceiptNotStoredError, VidgenError
 from vidgen_async.events import Event
 from vidgen_async.journal.base import Journal
@@ -69,14 +69,11 @@ class Settlement:
         self._workers.add(worker)
         worker.add_done_callback(self._workers.discard)
         try:
-            return await asyncio.shield(worker)
+            await wait_for_end({worker})  # the caller may be cancelled again, by a second aclose()
         finally:
-            while not worker.done():
-                # It may be cancelled again, by a second aclose().
-                with suppress(asyncio.CancelledError):
-                    await asyncio.wait({worker})
             if not worker.cancelled() and isinstance(error := worker.exception(), ReceiptNotStoredError):
                 raise error
+        return worker.result()
 
     def start_reader(self, work: Coroutine[Any, Any, None]) -> None:
         """Read a balance in the background. It is cancelled when the client is closed, if it takes long."""

@@ -165,10 +165,9 @@ class Deadlines:
 class Waiter(Listener):
     """``wait``: needs only the end."""
 
-    end: "asyncio.Future[VideoTask | Exception | LastState]" = field(
+    end: "asyncio.Future[VideoTask | Exception]" = field(
         init=False, default=Factory(lambda: asyncio.get_running_loop().create_future())
     )
-    """The terminal task, an error, or what was known at the end of the time limit."""
 
     @property
     def has_ended(self) -> bool:
@@ -179,10 +178,6 @@ class Waiter(Listener):
         # An error is stored as a result: asyncio logs an exception that a cancelled waiter never retrieves.
         if not self.end.done():
             self.end.set_result(end)
-
-    def expired(self, seen: Sequence[LastState]) -> None:
-        if seen and not self.end.done():
-            self.end.set_result(seen[0])
 
 
 @define(eq=False, repr=False, weakref_slot=False)

@@ -53,7 +53,6 @@ from vidgen_async.watcher.listeners import (
     copy_error,
     failed_error,
     key_of,
-    timeout_error,
 )
 from vidgen_async.watcher.poll_rules import CONFIRMED, GRACE, LONGEST_OUTAGE, ends_watch, fault_of, final_error
 from vidgen_async.watcher.schedule import LONGEST_PAUSE, Schedule, deadline
@@ -210,8 +209,6 @@ class Watcher:
         async with self._listening(waiter, first_poll_after):
             self._attach(task_id, waiter, accepted_at, first_poll_after)
             end = await waiter.end
-            if isinstance(end, LastState):
-                raise timeout_error(end, timeout)
             if isinstance(end, Exception):
                 raise copy_error(end)
             if end.status == "failed":
