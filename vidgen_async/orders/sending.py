@@ -16,8 +16,8 @@ import asyncio
 import inspect
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from http import HTTPStatus
@@ -96,11 +96,6 @@ RECHECK_INTERVAL = 1.0
 DEADLINE_MARGIN = 10.0
 #: The deadline in seconds of a create without a time limit of its own.
 DEADLINE_WITHOUT_LIMIT = 86400.0
-#: Log level and reason for a create that waits, by Turn.is_paused.
-_WAITS = {
-    False: (logging.INFO, "the submission limit is reached"),
-    True: (logging.WARNING, "the service answered a create of the account with 429"),
-}
 
 #: Called, and awaited if it is async, when the receipt of a create is there.
 OnReceipt: TypeAlias = Callable[[Receipt], Awaitable[None] | None]
@@ -175,15 +170,6 @@ class Create:
     def may_have_been_sent(self) -> bool:
         """Whether the order may have been sent, by this create or another one, with an outcome that is unknown."""
         return self.delivery is not Delivery.NOT_SENT or (self.order is not None and is_unaccounted(self.order))
-
-    @contextmanager
-    def recording_end(self) -> Iterator[None]:
-        """A block of an attempt: the exception that ends it is recorded, whatever a transport then makes of it."""
-        try:
-            yield
-        except BaseException as error:
-            self.ended_by = self.ended_by or error
-            raise
 
 
 @mutable(eq=False)
@@ -465,19 +451,22 @@ class Sender:
         worker is raised."""
         states = SENDABLE if create.resend is None else frozenset({OrderState.UNCERTAIN})
         try:
-            with create.recording_end():
-                request = await self._make_request(create)
-                create.delivery = Delivery.MAYBE_SENT  # unless connecting succeeds, or proves that nothing was sent
-                async with self._connect(create, request) as connection:
-                    with create.recording_end():
-                        self._check_connection(connection)
-                        create.delivery = Delivery.NOT_SENT
-                        create.connection = connection
-                        await self._shared.settlement.complete(self._begin(create, self._shared.pacing, states))
-                        _check_ready(connection)
-                        create.delivery = Delivery.MAYBE_SENT
-                        await self._receive(create, request, await connection.send())
+            request = await self._make_request(create)
+            create.delivery = Delivery.MAYBE_SENT  # unless connecting succeeds, or proves that nothing was sent
+            async with self._connect(create, request) as connection:
+                try:
+                    self._check_connection(connection)
+                    create.delivery = Delivery.NOT_SENT
+                    create.connection = connection
+                    await self._shared.settlement.complete(self._begin(create, self._shared.pacing, states))
+                    _check_ready(connection)
+                    create.delivery = Delivery.MAYBE_SENT
+                    await self._receive(create, request, await connection.send())
+                except BaseException as error:
+                    create.ended_by = error  # whatever the transport then makes of it
+                    raise
         except BaseException as error:
+            create.ended_by = create.ended_by or error
             if create.attempt is None and _proves_not_sent(error):
                 create.delivery = Delivery.NOT_SENT
             if isinstance(error, asyncio.CancelledError) and must_propagate(error, current_task()):
@@ -685,7 +674,9 @@ class Sender:
                     await within(self._shared.clock, RECHECK_INTERVAL, slots.released.wait)
             else:
                 if round(turn.wait, 1) > 0:
-                    level, reason = _WAITS[turn.is_paused]
+                    level, reason = logging.INFO, "the submission limit is reached"
+                    if turn.is_paused:
+                        level, reason = logging.WARNING, "the service answered a create of the account with 429"
                     order_id, seconds = ref.order_id, turn.wait
                     Event.ORDER_PACED.log(logger, level=level, order_id=order_id, seconds=seconds, reason=reason)
                 await self._shared.clock.sleep(turn.wait)

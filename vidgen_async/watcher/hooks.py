@@ -58,7 +58,8 @@ class UpdateHooks:
             await within(clock, grace, lambda: self._drain(caller))
         except TimeoutError:
             details = ": %(count)d calls were not over after %(seconds)g s (grace)"
-            self._log_cancelled(details, len(self._running) + len(self._waiting), grace)
+            count = len(self._running) + len(self._waiting)
+            Event.HOOK_CANCELLED.log(logger, details=details, hook="on_update", count=count, seconds=grace)
         finally:
             await self.cancel(clock, max(grace or 0.0, _LAST_GRACE))
 
@@ -74,7 +75,8 @@ class UpdateHooks:
             await within(clock, seconds, lambda: self._drain(caller))
         except TimeoutError:
             details = ": %(count)d cancelled calls were not over after %(seconds)g s; abandoned"
-            self._log_cancelled(details, len(self._running), seconds)
+            count = len(self._running)
+            Event.HOOK_CANCELLED.log(logger, details=details, hook="on_update", count=count, seconds=seconds)
 
     async def _drain(self, caller: asyncio.Task[Any] | None) -> None:
         while calls := [call for call in self._running.values() if call is not caller]:
@@ -105,6 +107,3 @@ class UpdateHooks:
             if first is None:
                 break
             self._call(self._waiting.pop(first))
-
-    def _log_cancelled(self, details: str, count: int, seconds: float | None) -> None:
-        Event.HOOK_CANCELLED.log(logger, details=details, hook="on_update", count=count, seconds=seconds)
