@@ -38,22 +38,21 @@ class Lifetime:
 
     def check(self) -> None:
         """Raise ClientStateError, with advice, unless the client may be used here and now."""
-        problem = None
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             raise ClientStateError(f"there is no running event loop here; {_ADVICE}") from None
         if self.is_closed:
-            problem = "the client is closed; make a new one (or keep it open longer)"
-        elif os.getpid() != self._process:
-            problem = "the client was made before this process was forked; make one in the child, after the fork"
-        elif self._loop is not None and self._loop is not loop:
-            problem = (
+            raise ClientStateError("the client is closed; make a new one (or keep it open longer)")
+        if os.getpid() != self._process:
+            raise ClientStateError(
+                "the client was made before this process was forked; make one in the child, after the fork"
+            )
+        if self._loop is not None and self._loop is not loop:
+            raise ClientStateError(
                 "the client is in use on another event loop; make one client for each loop (each asyncio.run is a new "
                 f"loop). In code without an event loop, {_ADVICE}"
             )
-        if problem:
-            raise ClientStateError(problem)
         self._loop = loop
 
 

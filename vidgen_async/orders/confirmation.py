@@ -83,9 +83,7 @@ async def _find(candidates: tuple[str, ...], clock: Clock, get_task: GetTask) ->
             # Whatever a transport raises: a create that was sent stays uncertain. So it does after a 404 that is a
             # proxy's page, which is no evidence about the task.
             is_unknown = isinstance(call.error, NotFoundError) and is_json_object(call.error.body)
-            if call.error is not None and not is_unknown:
-                return None
-            if len(found) > 1:
+            if (call.error is not None and not is_unknown) or len(found) > 1:
                 return None
         give_up_at = min(give_up_at, clock.now() + UNKNOWN_FOR)  # from the first answers, which may take long
         if len(found) == len(candidates) or clock.now() + PAUSE > give_up_at:

@@ -370,8 +370,7 @@ class Sender:
                 if len(task_ids := create.stored_order.task_ids) > 1:
                     Event.ORDER_DUPLICATED.log(logger, order_id=create.ref.order_id, task_ids=task_ids)
                 return receipt
-            self._raise_refusal_of_others(create, seen)
-            _check_sendable(create.stored_order, create.resend)
+            self._check_sendable(create, seen)
             await self._attempt(create)
             await self._confirm(create)
             order = create.stored_order
@@ -407,15 +406,23 @@ class Sender:
         if create.stored_order.state is OrderState.UNCERTAIN:
             create.order = await confirm(create.stored_order, self._shared.journal, self._shared.clock, self._get_task)
 
-    def _raise_refusal_of_others(self, create: Create, seen: Collection[int]) -> None:
-        """Raise the refusal with which a concurrent send of the order ended."""
+    def _check_sendable(self, create: Create, seen: Collection[int]) -> None:
+        """Raise the error of an order that may not be sent, or the refusal with which a concurrent send ended."""
         order = create.stored_order
+        if create.resend is not None:
+            check_attempt(order, create.resend.expect_attempt)
+            if order.state is not OrderState.UNCERTAIN:
+                raise wrong_state(order, "resent")
+            return
         # The last attempt may be a later one, which was not sent.
         refused = [one for one in order.attempts if one.outcome is AttemptOutcome.REJECTED and one.n not in seen]
-        if order.state is OrderState.REJECTED and refused and create.resend is None:
-            raise recorded_refusal(
-                refused[-1], origin=order.ref.service, wall=self._shared.clock.wall(), **facts(order)
-            )
+        if order.state is OrderState.REJECTED and refused:
+            wall = self._shared.clock.wall()
+            raise recorded_refusal(refused[-1], origin=order.ref.service, wall=wall, **facts(order))
+        if order.state is OrderState.WITHDRAWN:
+            raise conflict(order.order_id, "was withdrawn")
+        if order.state not in SENDABLE:
+            raise uncertain(order)
 
     # -- one attempt ---------------------------------------------------------------------------------------------------
 
@@ -687,18 +694,6 @@ class Sender:
             create.slots.reserved -= 1
             create.slots.released.set()
             create.slots = None
-
-
-def _check_sendable(order: Order, resend: Resend | None) -> None:
-    """Raise the error of an order whose state does not allow that it is sent."""
-    if resend is not None:
-        check_attempt(order, resend.expect_attempt)
-        if order.state is not OrderState.UNCERTAIN:
-            raise wrong_state(order, "resent")
-    elif order.state is OrderState.WITHDRAWN:
-        raise conflict(order.order_id, "was withdrawn")
-    elif order.state not in SENDABLE:
-        raise uncertain(order)
 
 
 def _check_ready(connection: Connection) -> None:

@@ -12,7 +12,6 @@ import heapq
 import math
 from array import array
 from bisect import bisect_left, insort
-from collections.abc import Iterator
 
 from vidgen_async.watcher.stats import Lateness, PollRate
 
@@ -102,7 +101,9 @@ class Agenda:
             self._bins[place] = after
         else:
             del self._bins[place]
-            self._limit_order()
+            if len(self._order) > 2 * (len(self._bins) + len(self._sorted_bins)) + _SPARE:
+                self._order = [*self._bins, *self._sorted_bins]
+                heapq.heapify(self._order)
 
     def first_due(self) -> float | None:
         """Return the due time of the first number; None if there is none."""
@@ -122,22 +123,15 @@ class Agenda:
             if slots := self._sorted_bins.get(place):
                 return slots
             if place in self._bins:
-                self._sorted_bins[place] = sorted(self._pop_bin(place))
+                slots, number = [], self._bins.pop(place)
+                while number != _NONE:
+                    slots.append((-self.dues[number], -number))
+                    number = self._after[number]
+                self._sorted_bins[place] = sorted(slots)
             else:
                 self._sorted_bins.pop(place, None)
                 heapq.heappop(self._order)
         return []
-
-    def _pop_bin(self, place: int) -> Iterator[tuple[float, int]]:
-        number = self._bins.pop(place)
-        while number != _NONE:
-            yield -self.dues[number], -number
-            number = self._after[number]
-
-    def _limit_order(self) -> None:
-        if len(self._order) > 2 * (len(self._bins) + len(self._sorted_bins)) + _SPARE:
-            self._order = [*self._bins, *self._sorted_bins]
-            heapq.heapify(self._order)
 
 
 class Allowance:
