@@ -93,9 +93,9 @@ def not_recorded(order: Order, cause: str) -> UncertainCreateError:
 def interrupted(
     order_id: str, order: Order | None, refusal: ServiceError | None, *, why: str, may_have_been_sent: bool
 ) -> CreateError:
-    """The create ended before there was an outcome. ``why`` is a sentence: the client was closed, for example."""
+    """The create, which may have been sent, ended before there was an outcome. ``why`` is a sentence."""
     known = {"order_id": order_id} if order is None else facts(order)
-    if may_have_been_sent:
+    if may_have_been_sent or (order is not None and is_unaccounted(order)):
         message = (
             f"order {order_id!r}: {why} before the outcome was known. A task may exist and be charged. {NOT_AUTOMATIC}"
         )

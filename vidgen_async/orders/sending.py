@@ -48,7 +48,6 @@ from vidgen_async.orders.error_messages import (
     conflict,
     facts,
     interrupted,
-    is_unaccounted,
     not_recorded,
     not_sent,
     uncertain,
@@ -165,11 +164,6 @@ class Create:
         if self.order is None:
             raise RuntimeError
         return self.order
-
-    @property
-    def may_have_been_sent(self) -> bool:
-        """Whether the order may have been sent, by this create or another one, with an outcome that is unknown."""
-        return self.delivery is not Delivery.NOT_SENT or (self.order is not None and is_unaccounted(self.order))
 
 
 @mutable(eq=False)
@@ -321,9 +315,8 @@ class Sender:
             why = (
                 "the client was closed" if worker.cancelling() else f"its journal or its clock raised {describe(error)}"
             )
-            error = interrupted(
-                create.ref.order_id, create.order, create.refusal, why=why, may_have_been_sent=create.may_have_been_sent
-            )
+            is_sent = create.delivery is not Delivery.NOT_SENT
+            error = interrupted(create.ref.order_id, create.order, create.refusal, why=why, may_have_been_sent=is_sent)
         create.receipt.set_exception(error)
         create.receipt.exception()  # marked as retrieved: asyncio would log it if every caller was cancelled
 

@@ -607,7 +607,10 @@ class Watcher:
                 await in_turns(self._clock, self._expiring_due())
                 if not self._schedule.items:
                     break
-                self._start_due()
+                now = self._clock.now()
+                while not self._is_full and (row := self._take(now)) is not None:
+                    self._assign(self._unpark(row) or self._spawn(self._run_poller(row), "vidgen poller"), row)
+                self._rested_at = now + min(_TICK, self._schedule.interval / 100.0)
                 self._sleeps_until = due = self._next_turn()
                 if due < math.inf:
                     seconds = max(due - self._clock.now(), _BLINK)
@@ -634,13 +637,6 @@ class Watcher:
                     yield
             if number % EXPIRE_AT_ONCE == 0:
                 yield
-
-    def _start_due(self) -> None:
-        """Start the polls that are due."""
-        now = self._clock.now()
-        while not self._is_full and (row := self._take(now)) is not None:
-            self._assign(self._unpark(row) or self._spawn(self._run_poller(row), "vidgen poller"), row)
-        self._rested_at = now + min(_TICK, self._schedule.interval / 100.0)
 
     def _next_turn(self) -> float:
         """Return when the scheduler has something to do. While all pollers are busy, they continue by themselves."""
@@ -707,12 +703,9 @@ class Watcher:
                 del self._pollers[row]
                 self._schedule.reschedule(row, self._clock.now())
             self._wake()
-        if not worker.cancelled():
-            error = worker.exception()
-        elif worker in (self._sleep, self._scheduler) and not worker.cancelling():
+        error = None if worker.cancelled() else worker.exception()
+        if worker.cancelled() and worker in (self._sleep, self._scheduler) and not worker.cancelling():
             error = asyncio.CancelledError()  # the clock's own
-        else:
-            error = None
         if error is not None:
             Event.WATCHER_FAILED.log(logger, exc_info=error)
             self._fail(error if isinstance(error, Exception) else _stopped(f"raised {describe(error)}"))
