@@ -133,19 +133,13 @@ def checked_base_url(given: str | URL | None) -> URL:
     if url is None or problem:
         # It may be the key, or hold a password: it is not shown, and there is no cause that would show it.
         raise ConfigurationError(f"{source} {problem} (it has {len(text)} characters); write https://HOST{PREFIX}")
+    risks = []
     if url.scheme == "http" and not is_on_this_machine(url):
-        warnings.warn(
-            f"{source} {hide_secrets(text)!r} is http://: the API key is sent unencrypted to another machine",
-            UserWarning,
-            stacklevel=3,
-        )
+        risks.append("is http://: the API key is sent unencrypted to another machine")
     if not url.path.endswith(PREFIX):
-        warnings.warn(
-            f"{source} {hide_secrets(text)!r} does not end in {PREFIX}: "
-            "every call will be answered with 404, unless a proxy adds the prefix",
-            UserWarning,
-            stacklevel=3,
-        )
+        risks.append(f"does not end in {PREFIX}: every call will be answered with 404, unless a proxy adds the prefix")
+    for risk in risks:
+        warnings.warn(f"{source} {hide_secrets(text)!r} {risk}", UserWarning, stacklevel=3)
     return url
 
 

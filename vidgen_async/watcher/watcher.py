@@ -195,7 +195,6 @@ class Watcher:
         ends only this one.
 
         Args:
-            task_id: The task.
             timeout: Seconds for everything, including a poll in progress; with zero or less no poll is made.
             accepted_at: The clock's time of the receipt, if it is known; for two minutes from then a 404 proves
                 nothing.
@@ -448,15 +447,14 @@ class Watcher:
                 if row is None or not self._discard_listener(row, listener):
                     continue
                 seen.append(self._last_state(row))
-                if next(self._listeners(row), None) is not None:
-                    if listener.polling.interval is not None:
-                        self._schedule.set_interval(row, self._shortest_interval(row))
-                    continue
-                self._stop(row)
-                if number < remembered_from:
-                    self._drop(row)
-                else:
-                    self._remember(row)
+                if next(self._listeners(row), None) is None:
+                    self._stop(row)
+                    if number < remembered_from:
+                        self._drop(row)
+                    else:
+                        self._remember(row)
+                elif listener.polling.interval is not None:
+                    self._schedule.set_interval(row, self._shortest_interval(row))
             yield seen
 
     def _discard_listener(self, row: int, listener: Listener) -> bool:
