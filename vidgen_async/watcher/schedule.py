@@ -28,7 +28,6 @@ LEAST_RATE = 32.0
 _AT_ONCE = 0.1
 
 _BINS_PER_INTERVAL = 1024
-_LONGEST_TIMEOUT = 1e12
 _SPARE = 64
 _NONE = 2**32 - 1
 _NOT_IN_QUEUE = _NONE - 1
@@ -323,15 +322,6 @@ class Schedule:
             self.is_behind = True
         elif self.is_behind and time - self._late_at > self.interval:
             self.is_behind = False
-
-
-def deadline(now: float, timeout: float | None) -> float | None:
-    """Return the time at which a timeout ends; None for never. NaN raises a ValueError."""
-    if timeout is None or timeout > _LONGEST_TIMEOUT:
-        return None
-    if math.isnan(timeout):
-        raise ValueError("a timeout is a number of seconds or None, not NaN")
-    return now + max(timeout, 0.0)
 
 
 def _later(time: float, interval: float) -> float:

@@ -55,7 +55,7 @@ from vidgen_async.watcher.listeners import (
     key_of,
 )
 from vidgen_async.watcher.poll_rules import CONFIRMED, GRACE, LONGEST_OUTAGE, ends_watch, fault_of, final_error
-from vidgen_async.watcher.schedule import LONGEST_PAUSE, Schedule, deadline
+from vidgen_async.watcher.schedule import LONGEST_PAUSE, Schedule
 from vidgen_async.watcher.stats import WatcherStats
 
 logger = logging.getLogger("vidgen_async.watcher")
@@ -383,9 +383,8 @@ class Watcher:
                 raise ValueError(f"first_poll_after is a number of seconds, 0 or more: {first_poll_after!r}")
             if self._is_closed:
                 raise _closed_error(ids)
-            until = deadline(self._clock.now(), listener.timeout)
+            until = self._deadlines.put(listener, self._clock.now())
             if until is not None:
-                self._deadlines.put(until, listener)
                 self._wake()
             self._waiting += 1
             try:
