@@ -144,7 +144,7 @@ def make_orders(service, journal, clock):
         endpoints = Endpoints(shared.base_url, "key-never-shown", timeouts)
         balances = Balances(None, clock, shared.settlement)
         get_task = get_task or service.get_task
-        budgets = Budgets((), shared.journal, shared.charges, None)
+        budgets = Budgets((), shared.journal, shared.results, None)
         sender = Sender(shared, endpoints, balances, get_task, budgets)
         return Orders(shared, sender, "default", get_task, check or AsyncMock(), budgets)
 

@@ -145,7 +145,6 @@ class Videos:
         Returns:
             ``.problems``, all at once, empty if there are none; ``.model``, the catalog's entry, with its prices in
             ``.extra``.
-
         """
         self._view.check_usable()
         checked, problems = self._make_request(request, fields)

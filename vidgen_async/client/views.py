@@ -136,7 +136,7 @@ class View:
             self.balances = Balances(read_balance, shared.clock, shared.settlement)
             self.live_catalog = LiveCatalog(reads, endpoints, shared.clock)
         spending = cast("SpendingJournal", shared.journal)
-        self.budgets = Budgets(options.budgets, spending, shared.charges, self.live_catalog.find)
+        self.budgets = Budgets(options.budgets, spending, shared.results, self.live_catalog.find)
         self.orders = Orders(
             shared,
             Sender(shared, endpoints, self.balances, partial(_get_task, reads.once, endpoints), self.budgets),

@@ -1,15 +1,14 @@
 """What an order may cost, whether the budgets allow that, and what it then costs."""
 
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime, tzinfo
 
-from attrs import Factory, frozen, mutable
+from attrs import Factory, frozen
 
 from vidgen_async.errors import BudgetExceededError
-from vidgen_async.events import Event
 from vidgen_async.journal.base import SpendingJournal
 from vidgen_async.orders.error_messages import facts
+from vidgen_async.orders.results import Results
 from vidgen_async.service.endpoints import read_request
 from vidgen_async.types.budgets import Budget, BudgetState, SpendKey, SpendRow
 from vidgen_async.types.limits import LimitState, Spending, SpendingLimit
@@ -17,27 +16,7 @@ from vidgen_async.types.orders import Order, OrderRef, OrderState, Spend
 from vidgen_async.types.resources import CatalogModel
 from vidgen_async.user_code import UserCode, describe
 
-logger = logging.getLogger(__name__)
-
 _MAY_BE_CHARGED = (OrderState.SENDING, OrderState.UNCERTAIN, OrderState.ABANDONED)
-
-
-@mutable(eq=False)
-class Charges:
-    """Compares what the tasks of this client cost with what was reserved for them."""
-
-    reserved: dict[str, int] = Factory(dict)
-    """By task."""
-    excess: str = ""
-    """What was charged above its estimate, so that no further order is sent."""
-
-    def compare(self, task_id: str, points: int | None) -> None:
-        """Compare the points of a task that has ended."""
-        reserved = self.reserved.pop(task_id, None)
-        if points is None or reserved is None or points <= reserved or self.excess:
-            return
-        self.excess = f"task {task_id!r} cost {points} points, and {reserved} were estimated"
-        Event.BUDGET_UNDERESTIMATED.log(logger, excess=self.excess)
 
 
 @frozen(eq=False)
@@ -47,7 +26,7 @@ class Budgets:
     budgets: tuple[Budget, ...]
     _journal: SpendingJournal
     """Used only if there are budgets: a client with another journal and a budget cannot be made."""
-    _charges: Charges
+    _results: Results
     _find_model: Callable[[str], Awaitable[CatalogModel | None]]
     """Returns the entry of the live catalog; None if it has none, or cannot be fetched."""
     _verified: set[str] = Factory(set)
@@ -68,8 +47,8 @@ class Budgets:
         """Return the points that a create may cost, or raise BudgetExceededError; None: it counts as unknown."""
         if not self.budgets:
             return None
-        if self._charges.excess:
-            message = f"order {ref.order_id!r} was not sent: {self._charges.excess}. Correct the price of the budget."
+        if self._results.excess:
+            message = f"order {ref.order_id!r} was not sent: {self._results.excess}. Correct the price of the budget."
             raise BudgetExceededError(message, order_id=ref.order_id, limit=self.budgets[0].points)
         request = read_request(body)
         entry = await self._find_model(request.model)

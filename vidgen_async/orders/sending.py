@@ -41,7 +41,7 @@ from vidgen_async.errors import (
 from vidgen_async.events import Event, contain_hook, current_order
 from vidgen_async.journal.base import Journal, MustWait, OrderChanged, OverBudget
 from vidgen_async.orders.balances import Balances
-from vidgen_async.orders.budgets import Budgets, Charges, budget_exceeded
+from vidgen_async.orders.budgets import Budgets, budget_exceeded
 from vidgen_async.orders.confirmation import confirm
 from vidgen_async.orders.error_messages import (
     check_attempt,
@@ -200,11 +200,10 @@ class Shared:
     known_secrets: tuple[str, ...] = field(default=(), repr=False)
     service: str = Factory(lambda own: str(own.base_url.origin()), takes_self=True)
     """Its origin, to which the orders belong."""
-    charges: Charges = Factory(Charges)
     settlement: Settlement = Factory(
         lambda own: Settlement(own.journal, own.clock, own.service, own.known_secrets), takes_self=True
     )
-    results: Results = Factory(lambda own: Results(own.clock, own.settlement, own.charges), takes_self=True)
+    results: Results = Factory(lambda own: Results(own.clock, own.settlement), takes_self=True)
     creates: dict[OrderRef, Create] = Factory(dict)
     """Under way."""
     slots: WeakValueDictionary[str, AccountSlots] = Factory(WeakValueDictionary)
@@ -569,7 +568,7 @@ class Sender:
         if create.resend is not None:
             create.resend = evolve(create.resend, expect_attempt=attempt.n)
         if evidence.task_id is not None and create.reserved is not None:
-            self._shared.charges.reserved[evidence.task_id] = create.reserved
+            self._shared.results.reserved[evidence.task_id] = create.reserved
         if evidence.outcome is AttemptOutcome.UNCERTAIN:
             self._balances.read_after(order.ref, attempt.n, evidence)
 
