@@ -34,7 +34,6 @@ from vidgen_async.orders.error_messages import (
     unreadable,
     wrong_state,
 )
-from vidgen_async.orders.results import Results
 from vidgen_async.orders.sending import OnReceipt, Resend, Sender, Shared
 from vidgen_async.orders.settlement import report_found_uncertain
 from vidgen_async.service.endpoints import (
@@ -95,10 +94,9 @@ class Orders:
     """Raises InvalidRequestError for a request that is not worth sending."""
     _budgets: Budgets
 
-    @property
-    def results(self) -> Results:
+    def __attrs_post_init__(self) -> None:
+        self.results = self._shared.results
         """Decides which ends of tasks are recorded in the journal."""
-        return self._shared.results
 
     # -- creating ------------------------------------------------------------------------------------------------------
 
