@@ -183,10 +183,8 @@ class Orders:
         ref = self._ref(order_id)
         async with self._shared.upload_locks.setdefault(ref, asyncio.Lock()):
             order = await self.find(order_id)
-            if order is not None:
-                raise unreadable(order_id, order.state, problems)
-            if self._sender.find_running(ref) is not None:
-                raise unreadable(order_id, OrderState.QUEUED, problems)
+            if order is not None or self._sender.find_running(ref) is not None:
+                raise unreadable(order_id, OrderState.QUEUED if order is None else order.state, problems)
 
     async def _add_images(
         self, ref: OrderRef, request: VideoRequest, images: ImagesToUpload, *, validate: bool
