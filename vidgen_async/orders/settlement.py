@@ -69,11 +69,13 @@ class Settlement:
         self._workers.add(worker)
         worker.add_done_callback(self._workers.discard)
         try:
-            await wait_for_end({worker})  # the caller may be cancelled again, by a second aclose()
+            return await asyncio.shield(worker)
         finally:
+            if not worker.done():  # the caller may be cancelled again, by a second aclose()
+                with suppress(asyncio.CancelledError):
+                    await wait_for_end({worker})
             if not worker.cancelled() and isinstance(error := worker.exception(), ReceiptNotStoredError):
                 raise error
-        return worker.result()
 
     def start_reader(self, work: Coroutine[Any, Any, None]) -> None:
         """Read a balance in the background. It is cancelled when the client is closed, if it takes long."""
