@@ -308,7 +308,7 @@ def draw_poll() -> Drawing:
             ),
             ("watcher/schedule.py", "which row is due next, and when"),
             (
-                "watcher/poll_loop.py",
+                "watcher/watcher.py",
                 "sleeps until then; a limited number at once",
             ),
             ("the service", "one GET, which is not retried"),

@@ -333,7 +333,7 @@ async def test_a_check_that_failed_can_be_repeated(batches, monkeypatch):
 
     monkeypatch.setattr("vidgen_async.batch.checking.CHUNK", 2)
     async with batches.client() as client, client.videos.batch(make_rows(3), to=batches.to) as batch:
-        monkeypatch.setattr(type(client.orders._journal), "summaries", summaries)
+        monkeypatch.setattr(type(client._view.shared.journal), "summaries", summaries)
         with pytest.raises(JournalError):
             await batch.check()
         assert (await batch.check()).rows == 3

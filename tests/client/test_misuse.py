@@ -75,9 +75,9 @@ def test_a_client_in_a_block_without_async_names_the_block_to_write():
 
 @pytest.mark.slow
 async def test_a_client_that_nobody_closed_is_reported_once_in_words_of_the_sdk(service, caplog):
-    await Client(service.api_key, base_url=service.base_url).models.list()
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
+        await Client(service.api_key, base_url=service.base_url).models.list()
         gc.collect()
         await asyncio.sleep(0)
     said = 'a Client was used and not closed: write "async with Client(…) as client:"'

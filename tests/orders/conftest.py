@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from unittest.mock import AsyncMock
 
 import pytest
 from attrs import Factory, define
@@ -141,11 +142,10 @@ def make_orders(service, journal, clock):
         )
         timeouts = Timeouts(connect=10, read=60, create=create_timeout)
         endpoints = Endpoints(shared.base_url, "key-never-shown", timeouts)
-        balances = Balances(None, clock, shared.settlement)
         get_task = get_task or service.get_task
-        budgets = Budgets((), shared.journal, shared.charges, None)
+        balances, budgets = Balances(None, clock, shared.settlement), Budgets((), journal, shared.results, None)
         sender = Sender(shared, endpoints, balances, get_task, budgets)
-        return Orders(shared, sender, account="default", get_task=get_task, check=check, budgets=budgets)
+        return Orders(shared, sender, "default", get_task, check or AsyncMock(), budgets)
 
     return make
 

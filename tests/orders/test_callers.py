@@ -59,7 +59,7 @@ async def test_a_closed_client_takes_no_orders(make_orders, service):
     orders = make_orders()
     lifetime = Lifetime()
     lifetime.is_closed = True
-    orders._check_usable = lifetime.check
+    orders._shared.check_usable = lifetime.check
     with pytest.raises(ClientStateError, match="closed"):
         await orders.create(REQUEST, order_id="o")
     assert service.posts == []

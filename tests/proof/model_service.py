@@ -3,6 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
+from unittest.mock import AsyncMock
 
 from attrs import Factory, define
 from yarl import URL
@@ -78,6 +79,6 @@ class Service:
             namespace="word",
         )
         endpoints = Endpoints(shared.base_url, "", Timeouts(create=120.0))
-        balances, budgets = Balances(None, clock, shared.settlement), Budgets((), journal, shared.charges, None)
+        balances, budgets = Balances(None, clock, shared.settlement), Budgets((), journal, shared.results, None)
         sender = Sender(shared, endpoints, balances, self.get_task, budgets)
-        return Orders(shared, sender, account="default", get_task=self.get_task, budgets=budgets)
+        return Orders(shared, sender, "default", self.get_task, AsyncMock(), budgets)

@@ -21,6 +21,7 @@ class FakeService:
         self.clock = clock
         self.default: Answer = "running"
         self.latency = 0.0
+        self.has_answered = False
         self.polls: list[tuple[float, str]] = []
         self.in_flight: defaultdict[str, int] = defaultdict(int)
         self.most_in_flight = 0
@@ -56,6 +57,7 @@ class FakeService:
     ) -> tuple[VideoTask | str | None, int]:
         """The poll of a watcher: None if the response is the same as the last one, the state if that suffices."""
         task = await self.poll(task_id)
+        self.has_answered = True
         found = hash(pickle.dumps(task))
         if found == mark:
             return None, found
@@ -122,7 +124,9 @@ async def make_watcher(clock: VirtualClock, service: FakeService) -> AsyncIterat
     made: list[Watcher] = []
 
     def make(**options: Any) -> Watcher:
-        made.append(Watcher(service.poll_if_changed, clock=clock, **options))
+        made.append(
+            Watcher(service.poll_if_changed, clock=clock, is_origin_known=lambda: service.has_answered, **options)
+        )
         return made[-1]
 
     yield make

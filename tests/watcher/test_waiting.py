@@ -28,7 +28,7 @@ async def assert_nothing_is_left(watcher):
     assert (stats.tasks, stats.waiting, stats.in_flight) == (0, 0, 0)
     assert workers() == []
     assert watcher._schedule._agenda.first_due() is None
-    assert watcher._poll_loop.deadlines.first_due() is None
+    assert watcher._deadlines.first_due() is None
 
 
 class TestShared:
@@ -278,7 +278,7 @@ class TestDeadlines:
             for n in range(300):
                 await watcher.wait(f"t{n % 3}")
 
-        assert len(watcher._poll_loop.deadlines._agenda._order) <= 80
+        assert len(watcher._deadlines._agenda._order) <= 80
         keeps_it_running.cancel()
         await asyncio.gather(keeps_it_running, return_exceptions=True)
 

@@ -4,6 +4,7 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self
 
@@ -11,7 +12,6 @@ from yarl import URL
 
 from vidgen_async.client.settings import (
     check_arguments,
-    check_journal,
     checked_app_info,
     checked_base_url,
     checked_budgets,
@@ -174,7 +174,6 @@ class Client:
             and not (transport.is_replay or transport.is_recording)
             and not is_on_this_machine(base),
         )
-        check_journal(shared.journal, options.budgets)
         view = View(shared, options)
         self._watcher = Watcher(
             view.poll,
@@ -255,7 +254,6 @@ class Client:
             account=old.account if account is None else checked_name("account", account),
             budgets=old.budgets if budget is None else (*old.budgets, *checked_budgets(budget)),
         )
-        check_journal(self._view.shared.journal, options.budgets)
         view: Self = object.__new__(type(self))
         vars(view).update(vars(self), _is_view=True)  # what a subclass has, too
         view._use(View(self._view.shared, options, self._view))
@@ -326,16 +324,11 @@ class Client:
             return
         shared = self._view.shared
         self._lifetime.is_closed = True
-        try:
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(shared.journal.aclose)
+            stack.push_async_callback(shared.transport.aclose)
+            stack.push_async_callback(self._watcher.aclose, grace=grace)
             await self.orders.aclose(grace)
-        finally:
-            try:
-                await self._watcher.aclose(grace=grace)
-            finally:
-                try:
-                    await shared.transport.aclose()
-                finally:
-                    await shared.journal.aclose()
 
 
 def _journal(given: "Journal | str | None", transport: Transport, base_url: URL) -> "Journal":

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaita
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, aclosing, suppress
 from pathlib import Path
 
-from attrs import evolve
+from attrs import Factory, evolve, frozen
 
 from vidgen_async.errors import DownloadError, TargetExistsError, VidgenError
 from vidgen_async.types.resources import Receipt, TaskLike, VideoTask, task_id_of
@@ -26,26 +26,18 @@ class NotSavedError(Exception):
     """Leaves the block in which an outcome is handled: it was not handled."""
 
 
+@frozen
 class Saver:
-    """Saves videos as new files.
+    """Saves videos as new files."""
 
-    Args:
-        get: Returns a task by its id.
-        download: Saves the video of a task at a path.
-        to: A directory, or the function that returns the path for an outcome.
-    """
-
-    def __init__(
-        self,
-        get: Callable[[str], Awaitable[VideoTask]],
-        download: Callable[[VideoTask, Path], Awaitable[Path]],
-        to: str | os.PathLike[str] | Callable[[Outcome], str | os.PathLike[str]],
-    ) -> None:
-        self._get = get
-        self._download = download
-        self._to = to
-        self._targets: dict[str, str] = {}
-        """The task of each absolute path."""
+    _get: Callable[[str], Awaitable[VideoTask]]
+    """Returns a task by its id."""
+    _download: Callable[[VideoTask, Path], Awaitable[Path]]
+    """Saves the video of a task at a path."""
+    _to: str | os.PathLike[str] | Callable[[Outcome], str | os.PathLike[str]]
+    """A directory, or the function that returns the path for an outcome."""
+    _targets: dict[str, str] = Factory(dict)
+    """The task of each absolute path."""
 
     async def save(self, outcome: Outcome) -> Outcome:
         """The outcome with the path of its video, or with the reason why it was not saved; a failed one unchanged. One
@@ -56,27 +48,21 @@ class Saver:
                 outcome = evolve(outcome, task=now.task, error=now.error, state=now.state)
             if outcome.task is None or outcome.error is not None:
                 return outcome
-            target = self._target_of(outcome)
-            self._claim(target, outcome.task_id)
-            return evolve(outcome, path=await self._download(outcome.task, target))
+            return evolve(outcome, path=await self._download(outcome.task, self._claim_target(outcome)))
         except VidgenError as error:
             return evolve(outcome, error=error)
 
-    def _target_of(self, outcome: Outcome) -> Path:
-        if not callable(self._to):
-            return Path(self._to, file_name(outcome.task_id))
+    def _claim_target(self, outcome: Outcome) -> Path:
         with UserCode(is_awaited=False, passes=(Exception,)) as call:
-            return Path(self._to(outcome))
-        message = (
-            f"the video of task {outcome.task_id!r} was not saved: the function `to` raised {describe(call.error)}"
-        )
+            target = Path(self._to(outcome)) if callable(self._to) else Path(self._to, file_name(outcome.task_id))
+        problem = f"the function `to` raised {describe(call.error)}"
+        if call.error is None:
+            owner = self._targets.setdefault(os.path.abspath(target), outcome.task_id)  # noqa: PTH100 - links are not resolved
+            if owner == outcome.task_id:
+                return target
+            problem = f"{target} is the video of task {owner!r}"
+        message = f"the video of task {outcome.task_id!r} was not saved: {problem}"
         raise DownloadError(message, task_id=outcome.task_id)
-
-    def _claim(self, target: Path, task_id: str) -> None:
-        owner = self._targets.setdefault(os.path.abspath(target), task_id)  # noqa: PTH100 - links are not resolved
-        if owner != task_id:
-            message = f"the video of task {task_id!r} was not saved: {target} is the video of task {owner!r}"
-            raise DownloadError(message, task_id=task_id)
 
 
 async def save_each(
@@ -85,13 +71,10 @@ async def save_each(
     handling: Callable[[Iterable[str]], AbstractContextManager[None]],
     concurrency: int,
 ) -> AsyncGenerator[Outcome, None]:
-    """Yield what ``save`` returns for each outcome, as it is ready.
+    """Yield what ``save`` returns for each outcome, as it is ready; then raise what ``outcomes`` raised.
 
     An outcome is handled, in a block of ``handling``, until the caller asks for the next one. The block is left with an
     error if its video was not saved.
-
-    Raises:
-        Exception: What ``outcomes`` raised, after the other videos were saved.
     """
     turn = asyncio.Lock()
     ready: asyncio.Queue[tuple[Outcome, asyncio.Future[None]] | None] = asyncio.Queue()

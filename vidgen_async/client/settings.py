@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
 from attrs import frozen
 from yarl import URL
@@ -22,9 +22,6 @@ from vidgen_async.types.budgets import Budget
 from vidgen_async.types.http import Headers, KeyFunction, Timeouts, make_headers
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.resources import KNOWN_STATES, TERMINAL_STATES, TerminalStatus
-
-if TYPE_CHECKING:
-    from vidgen_async.journal.base import Journal
 
 #: Section 9: what every base URL of the interface ends in.
 PREFIX = "/openapi/v1"
@@ -136,19 +133,13 @@ def checked_base_url(given: str | URL | None) -> URL:
     if url is None or problem:
         # It may be the key, or hold a password: it is not shown, and there is no cause that would show it.
         raise ConfigurationError(f"{source} {problem} (it has {len(text)} characters); write https://HOST{PREFIX}")
+    risks = []
     if url.scheme == "http" and not is_on_this_machine(url):
-        warnings.warn(
-            f"{source} {hide_secrets(text)!r} is http://: the API key is sent unencrypted to another machine",
-            UserWarning,
-            stacklevel=3,
-        )
+        risks.append("is http://: the API key is sent unencrypted to another machine")
     if not url.path.endswith(PREFIX):
-        warnings.warn(
-            f"{source} {hide_secrets(text)!r} does not end in {PREFIX}: "
-            "every call will be answered with 404, unless a proxy adds the prefix",
-            UserWarning,
-            stacklevel=3,
-        )
+        risks.append(f"does not end in {PREFIX}: every call will be answered with 404, unless a proxy adds the prefix")
+    for risk in risks:
+        warnings.warn(f"{source} {hide_secrets(text)!r} {risk}", UserWarning, stacklevel=3)
     return url
 
 
@@ -355,14 +346,3 @@ def checked_budgets(given: Budget | None) -> tuple[Budget, ...]:
     if (problem := given.find_problem()) is not None:
         raise ConfigurationError(problem)
     return (given,)
-
-
-def check_journal(journal: "Journal", budgets: tuple[Budget, ...]) -> None:
-    """Raise ConfigurationError if the journal cannot enforce the budgets."""
-    from vidgen_async.journal.base import SpendingJournal  # noqa: PLC0415 - as the client does
-
-    if budgets and not isinstance(journal, SpendingJournal):
-        raise ConfigurationError(
-            f"the journal {type(journal).__name__} cannot enforce a budget; it lacks operations of "
-            "vidgen_async.journal.SpendingJournal"
-        )

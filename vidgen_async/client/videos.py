@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, M
 from contextlib import aclosing
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from attrs import evolve
 
@@ -145,7 +145,6 @@ class Videos:
         Returns:
             ``.problems``, all at once, empty if there are none; ``.model``, the catalog's entry, with its prices in
             ``.extra``.
-
         """
         self._view.check_usable()
         checked, problems = self._make_request(request, fields)
@@ -264,10 +263,14 @@ class Videos:
         InvalidRequestError; it is not sent.
         """
         self._view.check_usable()
-        if isinstance(tasks, AsyncIterable):
-            return self._outcomes_of_added(tasks, timeout, on_update, first_poll_after)
+        if not isinstance(tasks, AsyncIterable):
+            tasks = [tasks] if isinstance(tasks, TaskLike) else list(tasks)
         return self._outcomes(
-            [tasks] if isinstance(tasks, TaskLike) else list(tasks), timeout, on_update, first_poll_after
+            tasks,
+            timeout=timeout,
+            on_update=on_update,
+            first_poll_after=first_poll_after,
+            polling=self._view.polling,
         )
 
     async def rewatch(
@@ -307,65 +310,38 @@ class Videos:
             order_ids, timeout=timeout, accepted_at=accepted_at, polling=self._view.polling
         )
         results = self._orders.results
-        async with results.hold_in_turns(order_ids) as record, aclosing(_with_order_ids(outcomes, order_ids)) as named:
-            async for outcome in named:
-                yield outcome
+        async with results.hold_in_turns(order_ids) as record, aclosing(outcomes):
+            async for outcome in outcomes:
+                yield evolve(outcome, order_id=order_ids[outcome.task_id])
                 if outcome.task is not None:
                     record(outcome.task_id, outcome.task)
 
     async def _outcomes(
-        self, tasks: list[TaskLike], timeout: float | None, on_update: OnUpdate | None, first_poll_after: float
+        self, tasks: Iterable[TaskLike] | AsyncIterable[TaskLike], **options: Any
     ) -> AsyncGenerator[Outcome, None]:
-        clock = self._view.clock
-        ids: dict[str, None] = {}
         order_ids: dict[str, str] = {}
-        accepted_at: dict[str, float] = {}
-        for number, task in enumerate(tasks, 1):
-            task_id = task_id_of(task)  # the outcome of an invalid one is its error
-            ids[task_id] = None
+
+        def note(task: TaskLike) -> tuple[str, float | None]:
             if isinstance(task, Receipt):
-                order_ids[task_id] = task.order_id
-                accepted_at[task_id] = time_of(clock, task.accepted_at)
-            if number % AT_ONCE == 0:
-                await clock.sleep(0)
-        outcomes = self._watcher.as_completed(
-            ids,
-            timeout=timeout,
-            accepted_at=accepted_at,
-            on_update=on_update,
-            first_poll_after=first_poll_after,
-            polling=self._view.polling,
-        )
-        del tasks, ids, accepted_at  # not held for as long as the watch lasts
-        async with aclosing(_with_order_ids(outcomes, order_ids)) as named:
-            async for outcome in named:
-                yield outcome
+                order_ids[task.task_id] = task.order_id
+            return task_id_of(task), self._accepted_at(task)  # the outcome of an invalid id is its error
 
-    async def _outcomes_of_added(
-        self,
-        tasks: AsyncIterable[TaskLike],
-        timeout: float | None,
-        on_update: OnUpdate | None,
-        first_poll_after: float,
-    ) -> AsyncGenerator[Outcome, None]:
-        order_ids: dict[str, str] = {}
-
-        async def added() -> AsyncGenerator[tuple[str, float | None], None]:
-            async for task in tasks:
-                if isinstance(task, Receipt):
-                    order_ids[task.task_id] = task.order_id
-                yield task_id_of(task), self._accepted_at(task)
-
-        outcomes = self._watcher.as_added(
-            added(),
-            timeout=timeout,
-            on_update=on_update,
-            first_poll_after=first_poll_after,
-            polling=self._view.polling,
-        )
+        if isinstance(tasks, AsyncIterable):
+            outcomes = self._watcher.as_added((note(task) async for task in tasks), **options)
+        else:
+            accepted_at: dict[str, float | None] = {}
+            for number, task in enumerate(tasks, 1):
+                task_id, moment = note(task)
+                accepted_at[task_id] = accepted_at.get(task_id) if moment is None else moment
+                if number % AT_ONCE == 0:
+                    await self._view.clock.sleep(0)
+            outcomes = self._watcher.as_completed(accepted_at, accepted_at=accepted_at, **options)
+            del accepted_at  # not held for as long as the watch lasts
+        del tasks
         async with aclosing(outcomes):
             async for outcome in outcomes:
-                yield evolve(outcome, order_id=order_ids.pop(outcome.task_id, None))
+                order_id = order_ids.pop(outcome.task_id, None)
+                yield outcome if order_id is None else evolve(outcome, order_id=order_id)
 
     async def download(
         self,
@@ -631,12 +607,3 @@ class Videos:
     def _accepted_at(self, task: TaskLike) -> float | None:
         """When the task was accepted, on the monotonic clock."""
         return time_of(self._view.clock, task.accepted_at) if isinstance(task, Receipt) else None
-
-
-async def _with_order_ids(
-    outcomes: AsyncGenerator[Outcome, None], order_ids: Mapping[str, str]
-) -> AsyncGenerator[Outcome, None]:
-    async with aclosing(outcomes):
-        async for outcome in outcomes:
-            order_id = order_ids.get(outcome.task_id)
-            yield outcome if order_id is None else evolve(outcome, order_id=order_id)

@@ -4,11 +4,13 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from typing import cast
 
 from attrs import evolve, field, frozen
 
 from vidgen_async.client.settings import PollTimeouts
-from vidgen_async.errors import ClientStateError
+from vidgen_async.errors import ClientStateError, ConfigurationError
+from vidgen_async.journal.base import SpendingJournal
 from vidgen_async.orders import Orders, Sender, Shared
 from vidgen_async.orders.balances import Balances
 from vidgen_async.orders.budgets import Budgets
@@ -36,22 +38,21 @@ class Lifetime:
 
     def check(self) -> None:
         """Raise ClientStateError, with advice, unless the client may be used here and now."""
-        problem = None
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             raise ClientStateError(f"there is no running event loop here; {_ADVICE}") from None
         if self.is_closed:
-            problem = "the client is closed; make a new one (or keep it open longer)"
-        elif os.getpid() != self._process:
-            problem = "the client was made before this process was forked; make one in the child, after the fork"
-        elif self._loop is not None and self._loop is not loop:
-            problem = (
+            raise ClientStateError("the client is closed; make a new one (or keep it open longer)")
+        if os.getpid() != self._process:
+            raise ClientStateError(
+                "the client was made before this process was forked; make one in the child, after the fork"
+            )
+        if self._loop is not None and self._loop is not loop:
+            raise ClientStateError(
                 "the client is in use on another event loop; make one client for each loop (each asyncio.run is a new "
                 f"loop). In code without an event loop, {_ADVICE}"
             )
-        if problem:
-            raise ClientStateError(problem)
         self._loop = loop
 
 
@@ -92,14 +93,15 @@ class TaskPoll:
 
 
 class View:
-    """One API key, account, and set of options, on what all views of a client share.
-
-    Args:
-        parent: The view that this one was made of. If it has the same key and headers, its cached catalog and its
-            balances are used here too.
-    """
+    """One API key, account, and set of options, on what all views of a client share. The cached catalog and the
+    balances of its ``parent`` are its own too if that has the same key and headers."""
 
     def __init__(self, shared: Shared, options: Options, parent: "View | None" = None) -> None:
+        if options.budgets and not isinstance(shared.journal, SpendingJournal):
+            raise ConfigurationError(
+                f"the journal {type(shared.journal).__name__} cannot enforce a budget; it lacks operations of "
+                "vidgen_async.journal.SpendingJournal"
+            )
         self.shared = shared
         self.options = options
         self.clock = shared.clock
@@ -133,14 +135,15 @@ class View:
             read_balance = None if is_on_cassette else partial(reads.once, endpoints.get_account(), read_account)
             self.balances = Balances(read_balance, shared.clock, shared.settlement)
             self.live_catalog = LiveCatalog(reads, endpoints, shared.clock)
-        self.budgets = Budgets(options.budgets, shared.journal, shared.charges, self.live_catalog.find)
+        spending = cast("SpendingJournal", shared.journal)
+        self.budgets = Budgets(options.budgets, spending, shared.results, self.live_catalog.find)
         self.orders = Orders(
             shared,
             Sender(shared, endpoints, self.balances, partial(_get_task, reads.once, endpoints), self.budgets),
-            account=options.account,
-            get_task=partial(_get_task, reads.retry, endpoints),
-            check=self.live_catalog.refuse_invalid,
-            budgets=self.budgets,
+            options.account,
+            partial(_get_task, reads.retry, endpoints),
+            self.live_catalog.refuse_invalid,
+            self.budgets,
         )
 
 

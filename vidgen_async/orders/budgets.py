@@ -1,15 +1,14 @@
 """What an order may cost, whether the budgets allow that, and what it then costs."""
 
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime, tzinfo
 
-from attrs import Factory, frozen, mutable
+from attrs import Factory, frozen
 
 from vidgen_async.errors import BudgetExceededError
-from vidgen_async.events import Event
-from vidgen_async.journal.base import Journal, SpendingJournal
+from vidgen_async.journal.base import SpendingJournal
 from vidgen_async.orders.error_messages import facts
+from vidgen_async.orders.results import Results
 from vidgen_async.service.endpoints import read_request
 from vidgen_async.types.budgets import Budget, BudgetState, SpendKey, SpendRow
 from vidgen_async.types.limits import LimitState, Spending, SpendingLimit
@@ -17,27 +16,7 @@ from vidgen_async.types.orders import Order, OrderRef, OrderState, Spend
 from vidgen_async.types.resources import CatalogModel
 from vidgen_async.user_code import UserCode, describe
 
-logger = logging.getLogger(__name__)
-
 _MAY_BE_CHARGED = (OrderState.SENDING, OrderState.UNCERTAIN, OrderState.ABANDONED)
-
-
-@mutable(eq=False)
-class Charges:
-    """Compares what the tasks of this client cost with what was reserved for them."""
-
-    reserved: dict[str, int] = Factory(dict)
-    """By task."""
-    excess: str = ""
-    """What was charged above its estimate, so that no further order is sent."""
-
-    def compare(self, task_id: str, points: int | None) -> None:
-        """Compare the points of a task that has ended."""
-        reserved = self.reserved.pop(task_id, None)
-        if points is None or reserved is None or points <= reserved or self.excess:
-            return
-        self.excess = f"task {task_id!r} cost {points} points, and {reserved} were estimated"
-        Event.BUDGET_UNDERESTIMATED.log(logger, excess=self.excess)
 
 
 @frozen(eq=False)
@@ -45,8 +24,9 @@ class Budgets:
     """The budgets of a client, or of a view of it. All of them must allow a create."""
 
     budgets: tuple[Budget, ...]
-    _journal: Journal
-    _charges: Charges
+    _journal: SpendingJournal
+    """Used only if there are budgets: a client with another journal and a budget cannot be made."""
+    _results: Results
     _find_model: Callable[[str], Awaitable[CatalogModel | None]]
     """Returns the entry of the live catalog; None if it has none, or cannot be fetched."""
     _verified: set[str] = Factory(set)
@@ -57,24 +37,18 @@ class Budgets:
         """The limits, as journals apply them."""
         return tuple(budget.limit for budget in self.budgets)
 
-    @property
-    def _spending(self) -> SpendingJournal:
-        if not isinstance(self._journal, SpendingJournal):
-            raise TypeError  # a client with such a journal and a budget cannot be made
-        return self._journal
-
     async def prepare(self, service: str, account: str) -> None:
         """Compare the stored sums of the account with its attempts, once."""
         if self.budgets and account not in self._verified:
-            await self._spending.verify_spending(service, account)
+            await self._journal.verify_spending(service, account)
             self._verified.add(account)
 
     async def estimate(self, ref: OrderRef, body: bytes) -> int | None:
         """Return the points that a create may cost, or raise BudgetExceededError; None: it counts as unknown."""
         if not self.budgets:
             return None
-        if self._charges.excess:
-            message = f"order {ref.order_id!r} was not sent: {self._charges.excess}. Correct the price of the budget."
+        if self._results.excess:
+            message = f"order {ref.order_id!r} was not sent: {self._results.excess}. Correct the price of the budget."
             raise BudgetExceededError(message, order_id=ref.order_id, limit=self.budgets[0].points)
         request = read_request(body)
         entry = await self._find_model(request.model)
@@ -104,7 +78,7 @@ class Budgets:
         if self.budgets:
             ref = order.ref
             await self.prepare(ref.service, ref.account)
-            for state in await self._spending.spending(ref.service, ref.account, self.limits, reserved, now):
+            for state in await self._journal.spending(ref.service, ref.account, self.limits, reserved, now):
                 if not state.is_allowed:
                     raise budget_exceeded(order, state, reserved)
 
@@ -113,7 +87,7 @@ class Budgets:
         if not self.budgets:
             return None
         await self.prepare(service, account)
-        states = await self._spending.spending(service, account, self.limits, 1, now)
+        states = await self._journal.spending(service, account, self.limits, 1, now)
         return min(map(_budget_state, states), key=lambda state: -1 if state.free is None else state.free)
 
 

@@ -10,7 +10,7 @@ import json
 import logging
 import math
 from collections.abc import Awaitable, Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TypeAlias
 
 from vidgen_async.clock import Clock
@@ -34,7 +34,6 @@ PAUSE = 1.0
 TOLERANCE = timedelta(seconds=2)
 #: By how much a task may seem younger than the answer, for a service that answers first, and for clocks of its hosts.
 LATEST_CREATION = timedelta(minutes=1)
-
 
 #: Sends one GET (4.5), which is not retried.
 GetTask: TypeAlias = Callable[[str], Awaitable[VideoTask]]
@@ -84,9 +83,7 @@ async def _find(candidates: tuple[str, ...], clock: Clock, get_task: GetTask) ->
             # Whatever a transport raises: a create that was sent stays uncertain. So it does after a 404 that is a
             # proxy's page, which is no evidence about the task.
             is_unknown = isinstance(call.error, NotFoundError) and is_json_object(call.error.body)
-            if call.error is not None and not is_unknown:
-                return None
-            if len(found) > 1:
+            if (call.error is not None and not is_unknown) or len(found) > 1:
                 return None
         give_up_at = min(give_up_at, clock.now() + UNKNOWN_FOR)  # from the first answers, which may take long
         if len(found) == len(candidates) or clock.now() + PAUSE > give_up_at:
@@ -99,17 +96,13 @@ def could_be_of(task: VideoTask, attempt: Attempt, order: Order) -> bool:
     from the ``Date`` of its answer, less the time that the send took, until soon after it. False where the service does
     not say, or if that clock and this one differ by more than :data:`CLOCKS_APART`."""
     evidence = attempt.evidence
-    answered_at = None if evidence is None else _date(evidence)
-    if evidence is None or answered_at is None or task.created_at is None or not task.model:
+    if evidence is None or task.created_at is None or not task.model:
+        return False
+    date = next((value for name, value in evidence.headers if name.lower() == "date"), "")
+    answered_at = parse_http_date(date)
+    if answered_at is None or abs(answered_at - evidence.at) > CLOCKS_APART:
         return False
     if task.model != json.loads(order.body).get("model"):
         return False
-    if abs(answered_at - evidence.at) > CLOCKS_APART:
-        return False
     age = answered_at - task.created_at
     return -LATEST_CREATION <= age <= evidence.at - attempt.sent_at + TOLERANCE
-
-
-def _date(evidence: Evidence) -> datetime | None:
-    value = next((value for name, value in evidence.headers if name.lower() == "date"), None)
-    return None if value is None else parse_http_date(value)

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from vidgen_async.errors import (
-    AuthenticationError,
     CreateError,
     InvalidRequestError,
     NotSentError,
@@ -82,12 +81,6 @@ def not_sent(order: Order, failure: BaseException | None, known: Iterable[str]) 
     return NotSentError(f"order {order.order_id!r} was not sent: {cause}.", **facts(order), advice=CALL_AGAIN)
 
 
-def key_refused(order_id: str, refused: AuthenticationError) -> NotSentError:
-    """The catalog was refused with 401, so that the create would be, too."""
-    message = f"order {order_id!r} was not sent: models.list: 401: the API key was refused."
-    return NotSentError(message, order_id=order_id, advice=refused.advice)
-
-
 def not_recorded(order: Order, cause: str) -> UncertainCreateError:
     """A transport failed in a way that proves nothing, and the journal could not be written."""
     message = (
@@ -100,9 +93,9 @@ def not_recorded(order: Order, cause: str) -> UncertainCreateError:
 def interrupted(
     order_id: str, order: Order | None, refusal: ServiceError | None, *, why: str, may_have_been_sent: bool
 ) -> CreateError:
-    """The create ended before there was an outcome. ``why`` is a sentence: the client was closed, for example."""
+    """The create, which may have been sent, ended before there was an outcome. ``why`` is a sentence."""
     known = {"order_id": order_id} if order is None else facts(order)
-    if may_have_been_sent:
+    if may_have_been_sent or (order is not None and is_unaccounted(order)):
         message = (
             f"order {order_id!r}: {why} before the outcome was known. A task may exist and be charged. {NOT_AUTOMATIC}"
         )
@@ -144,14 +137,6 @@ def wrong_state(order: Order, done: str) -> OrderStateError:
     return OrderStateError(message, order_id=order.order_id, state=order.state)
 
 
-def taken_by_another(order: Order, other: Order, task_id: str) -> OrderStateError:
-    """The task cannot be adopted: it is the receipt of the other order."""
-    whose = "" if other.ref.account == order.ref.account else f" of account {other.ref.account!r}"
-    taken = f"task {task_id!r} already belongs to order {other.order_id!r}{whose}"
-    message = f"{taken}; order {order.order_id!r} cannot adopt it"
-    return OrderStateError(message, order_id=order.order_id, state=order.state)
-
-
 def check_adoptable(order: Order, request: VideoRequest, task: VideoTask) -> None:
     """Raise OrderStateError for a task that cannot have come of the order."""
     problem = None
@@ -177,30 +162,18 @@ def check_attempt(order: Order, expected: int) -> None:
 
 def check_age(order: Order, now: datetime, key_lifetime: float) -> None:
     """Raise OrderStateError when the service may have forgotten the order's key."""
-    if is_key_old(order.attempts, now, key_lifetime):
-        age = _age_of_key(order.attempts, now)
-        so_long_ago = f"{_hours(age.total_seconds())} ago" if age > timedelta(0) else "at a time that has not come yet"
+    age = now - min((attempt.sent_at for attempt in order.attempts if attempt.kind != "adopt"), default=now)
+    if age < -SET_BACK or age.total_seconds() > key_lifetime:
+        so_long_ago = (
+            f"{age.total_seconds() / 3600:.1f} h ago" if age > timedelta(0) else "at a time that has not come yet"
+        )
         message = (
             f"order {order.order_id!r} was not resent: its Idempotency-Key was first sent {so_long_ago}, and the "
-            f"service may have forgotten it after {_hours(key_lifetime)}. If the first attempt created a task, a "
+            f"service may have forgotten it after {key_lifetime / 3600:.1f} h. If the first attempt created a task, a "
             "resend would then create a second one, which is charged too."
         )
         advice = "Check the account first; accept_duplicate_risk=True sends it anyway (see Client.key_lifetime)."
         raise OrderStateError(message, order_id=order.order_id, state=order.state, advice=advice)
-
-
-def is_key_old(attempts: Iterable[Attempt], now: datetime, key_lifetime: float) -> bool:
-    """Return whether the service may have forgotten the key that these attempts were sent with."""
-    age = _age_of_key(attempts, now)
-    return age < -SET_BACK or age.total_seconds() > key_lifetime
-
-
-def _age_of_key(attempts: Iterable[Attempt], now: datetime) -> timedelta:
-    return now - min((attempt.sent_at for attempt in attempts if attempt.kind != "adopt"), default=now)
-
-
-def _hours(seconds: float) -> str:
-    return f"{seconds / 3600:.1f} h"
 
 
 def check_reason(what: str, reason: object) -> None:

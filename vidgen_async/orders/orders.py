@@ -8,14 +8,16 @@ import asyncio
 import logging
 import uuid
 import warnings
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 from typing import Protocol, get_args
 
-from vidgen_async.clock import within
-from vidgen_async.errors import AuthenticationError, InvalidRequestError, JournalError, OrderStateError
+from attrs import mutable
+
+from vidgen_async.clock import wait_for_end, within
+from vidgen_async.errors import AuthenticationError, InvalidRequestError, JournalError, NotSentError, OrderStateError
 from vidgen_async.events import Event
 from vidgen_async.journal.base import SpendingJournal
 from vidgen_async.orders.budgets import Budgets, add_up
@@ -27,10 +29,8 @@ from vidgen_async.orders.error_messages import (
     check_reason,
     check_shard,
     conflict,
-    key_refused,
     parse_states,
     still_sending,
-    taken_by_another,
     unreadable,
     wrong_state,
 )
@@ -60,6 +60,7 @@ from vidgen_async.types.orders import (
     Shard,
 )
 from vidgen_async.types.resources import Receipt, TaskLike, VideoRequest, VideoTask
+from vidgen_async.user_code import UserCode
 
 logger = logging.getLogger(__name__)
 
@@ -81,32 +82,21 @@ class ImagesToUpload(Protocol):
         ...
 
 
+@mutable(eq=False, repr=False, slots=False)
 class Orders:
     """The orders of one account on one journal, and what a person can do about an uncertain one."""
 
-    def __init__(
-        self,
-        shared: Shared,
-        sender: Sender,
-        *,
-        account: str,
-        get_task: Callable[[str], Awaitable[VideoTask]],
-        check: Callable[[VideoRequest], Awaitable[object]] | None = None,
-        budgets: Budgets,
-    ) -> None:
-        self._shared = shared
-        self._sender = sender
-        self._settlement = shared.settlement
-        self.results = shared.results
+    _shared: Shared
+    _sender: Sender
+    _account: str
+    _get_task: Callable[[str], Awaitable[VideoTask]]
+    _check: Callable[[VideoRequest], Awaitable[object]]
+    """Raises InvalidRequestError for a request that is not worth sending."""
+    _budgets: Budgets
+
+    def __attrs_post_init__(self) -> None:
+        self.results = self._shared.results
         """Decides which ends of tasks are recorded in the journal."""
-        self._journal = shared.journal
-        self._clock = shared.clock
-        self._service = str(shared.base_url.origin())
-        self._account = account
-        self._get_task = get_task
-        self._check = check
-        self._budgets = budgets
-        self._check_usable = shared.check_usable
 
     # -- creating ------------------------------------------------------------------------------------------------------
 
@@ -136,7 +126,7 @@ class Orders:
             StillSendingError: The order had no outcome within ``wait_for_sender`` seconds; it is carried out
                 nevertheless. An upload that was under way is stopped.
         """
-        self._check_usable()
+        self._shared.check_usable()
         if order_id is None:
             order_id = str(uuid.uuid4())
             Event.ORDER_ID_CREATED.log(logger, order_id=order_id)
@@ -149,38 +139,30 @@ class Orders:
                 UserWarning,
                 stacklevel=3,
             )
-        _check_wait(wait_for_sender)
+        is_number = isinstance(wait_for_sender, int | float) and not isinstance(wait_for_sender, bool)
+        if wait_for_sender is not None and not (is_number and wait_for_sender > 0):
+            problem = f"must be a number of seconds above 0, or None: {wait_for_sender!r}"
+            raise InvalidRequestError(f"wait_for_sender: {problem}")
         ref = self._ref(order_id)
-        work = partial(self._create, ref, request, on_receipt, images, on_order, validate=validate)
+
+        async def work() -> Receipt:
+            if images is None:
+                content, checked = OrderContent(body=create_body(request)), request
+            else:
+                content = await self._add_images(ref, request, images, validate=validate)
+                self._shared.check_usable()  # the client may have been closed during the upload
+                checked = read_request(content.body)
+            if on_order is not None:
+                on_order()
+            check = partial(self._check_request, ref, checked) if validate else None
+            return await self._sender.submit(ref, content, check=check, on_receipt=on_receipt)
+
         if wait_for_sender is None:
             return await work()
         try:
-            return await within(self._clock, wait_for_sender, work)
+            return await within(self._shared.clock, wait_for_sender, work)
         except TimeoutError:
             raise still_sending(order_id, await self.find(order_id), wait_for_sender) from None
-
-    async def _create(
-        self,
-        ref: OrderRef,
-        request: VideoRequest,
-        on_receipt: OnReceipt | None,
-        images: ImagesToUpload | None,
-        on_order: Callable[[], None] | None,
-        *,
-        validate: bool,
-    ) -> Receipt:
-        if images is None:
-            content = OrderContent(body=create_body(request))
-        else:
-            content = await self._add_images(ref, request, images, validate=validate)
-            self._check_usable()  # the client may have been closed during the upload
-            request = read_request(content.body)
-        if on_order is not None:
-            on_order()
-        check = partial(self._check_request, ref, request) if validate else None
-        return await self._sender.submit(
-            ref, content, check=check, on_receipt=on_receipt, raise_if_closed=self._check_usable
-        )
 
     def is_sending(self, order_id: str) -> bool:
         """Whether this client is sending a create of the order, of which a byte may have left."""
@@ -197,30 +179,21 @@ class Orders:
     async def refuse_if_known(self, order_id: str, problems: Iterable[str]) -> None:
         """Raise OrderStateError for an order that is known, or being submitted: the local images of this call have
         these ``problems``, so that nothing shows whether it is the same request."""
-        self._check_usable()
+        self._shared.check_usable()
         ref = self._ref(order_id)
-        async with self._upload_lock(ref):
+        async with self._shared.upload_locks.setdefault(ref, asyncio.Lock()):
             order = await self.find(order_id)
-            if order is not None:
-                raise unreadable(order_id, order.state, problems)
-            if self._sender.find_running(ref) is not None:
-                raise unreadable(order_id, OrderState.QUEUED, problems)
-
-    def _upload_lock(self, ref: OrderRef) -> asyncio.Lock:
-        """Held while the images of the order are uploaded; shared with the client's other accounts and keys."""
-        return self._shared.upload_locks.setdefault(ref, asyncio.Lock())
+            if order is not None or self._sender.find_running(ref) is not None:
+                raise unreadable(order_id, OrderState.QUEUED if order is None else order.state, problems)
 
     async def _add_images(
         self, ref: OrderRef, request: VideoRequest, images: ImagesToUpload, *, validate: bool
     ) -> OrderContent:
-        """The content of the order, with the ids of its images: they are uploaded before it is stored, since until then
-        there is no order, and no charge. A known order is found by their content, without an upload.
-
-        Concurrent calls upload once, provided that the caller submits the content before it awaits anything else.
-        """
-        async with self._upload_lock(ref):
+        """Upload the images before the order is stored: until then there is no order, and no charge. Concurrent calls
+        upload once, provided that the caller submits the content before it awaits anything else."""
+        async with self._shared.upload_locks.setdefault(ref, asyncio.Lock()):
             running = self._sender.find_running(ref)
-            known = await self._settlement.read(ref) if running is None else running.content
+            known = await self._shared.settlement.read(ref) if running is None else running.content
             if known is not None:
                 return _with_known_ids(ref, request, images, known)
             planned = add_image_ids(request, images.keys)
@@ -231,12 +204,11 @@ class Orders:
             return OrderContent(body=create_body(add_image_ids(request, ids)), local_images=local)
 
     async def _check_request(self, ref: OrderRef, request: VideoRequest) -> None:
-        if self._check is None:
-            return
         try:
             await self._check(request)
         except AuthenticationError as refused:
-            raise key_refused(ref.order_id, refused) from refused.with_traceback(None)
+            message = f"order {ref.order_id!r} was not sent: models.list: 401: the API key was refused."
+            raise NotSentError(message, order_id=ref.order_id, advice=refused.advice) from refused.with_traceback(None)
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -249,7 +221,7 @@ class Orders:
         order = await self.find(order_id)
         if order is None:
             message = (
-                f"there is no order {order_id!r} of account {self._account!r} at {self._service} in the "
+                f"there is no order {order_id!r} of account {self._account!r} at {self._shared.service} in the "
                 "journal; that does not tell whether the service has it"
             )
             raise OrderStateError(message, order_id=order_id)
@@ -257,9 +229,9 @@ class Orders:
 
     async def find(self, order_id: str) -> Order | None:
         """The same where the order may be unknown: None if it is."""
-        self._check_usable()
-        order = await self._settlement.read(self._ref(order_id))
-        return None if order is None else self._settlement.add_unwritten(order)
+        self._shared.check_usable()
+        order = await self._shared.settlement.read(self._ref(order_id))
+        return None if order is None else self._shared.settlement.add_unwritten(order)
 
     async def states(self, order_ids: Iterable[str]) -> dict[str, OrderSummary]:
         """The states of those of the orders that the journal has, by their ids: read in pages, and without what they
@@ -269,11 +241,11 @@ class Orders:
             InvalidRequestError: One of them is no order id.
             JournalError: The journal cannot be read.
         """
-        self._check_usable()
-        await self._settlement.flush_results()
-        ids, now = [self._ref(order_id).order_id for order_id in dict.fromkeys(order_ids)], self._clock.wall()
-        if isinstance(self._journal, SpendingJournal) and not self._settlement.unwritten:
-            found = await self._journal.summaries(self._service, self._account, ids, now)
+        self._shared.check_usable()
+        await self._shared.settlement.flush_results()
+        ids, now = [self._ref(order_id).order_id for order_id in dict.fromkeys(order_ids)], self._shared.clock.wall()
+        if isinstance(self._shared.journal, SpendingJournal) and not self._shared.settlement.unwritten:
+            found = await self._shared.journal.summaries(self._shared.service, self._account, ids, now)
             return {summary.order_id: summary for summary in found}
         orders = [await self.find(order_id) for order_id in ids]
         return {order.order_id: OrderSummary.of(order) for order in orders if order is not None}
@@ -284,13 +256,13 @@ class Orders:
         Raises:
             JournalError: The journal cannot be read.
         """
-        self._check_usable()
-        return await self._budgets.read(self._service, self._account, self._clock.wall())
+        self._shared.check_usable()
+        return await self._budgets.read(self._shared.service, self._account, self._shared.clock.wall())
 
     async def prepare_budget(self) -> None:
         """Compare the sums of a budget with the orders, once; without one nothing is read. A client does it when it is
         entered, or at its first create."""
-        await self._budgets.prepare(self._service, self._account)
+        await self._budgets.prepare(self._shared.service, self._account)
 
     async def spend(self, by: SpendKey = "day", *, since: datetime | None = None, tz: tzinfo = UTC) -> list[SpendRow]:
         """What the creates of this account have cost, as far as the journal knows, with or without a budget. Nothing is
@@ -309,23 +281,25 @@ class Orders:
             InvalidRequestError: An argument is not valid.
             JournalError: The journal cannot be read, or is one of your own that does not add up costs.
         """
-        self._check_usable()
+        self._shared.check_usable()
         check_page(since, None)
         if by not in get_args(SpendKey):
             raise InvalidRequestError(f"by: must be one of {', '.join(get_args(SpendKey))}: {by!r}")
-        if not isinstance(self._journal, SpendingJournal):
-            raise JournalError(f"the journal {type(self._journal).__name__} does not add up what orders have cost")
-        await self._settlement.flush_results()
-        return await add_up(self._journal.spend(self._service, self._account, since), by, tz)
+        if not isinstance(self._shared.journal, SpendingJournal):
+            raise JournalError(
+                f"the journal {type(self._shared.journal).__name__} does not add up what orders have cost"
+            )
+        await self._shared.settlement.flush_results()
+        return await add_up(self._shared.journal.spend(self._shared.service, self._account, since), by, tz)
 
     async def find_accepted(self, task_id: str) -> datetime | None:
         """When the service accepted the order whose receipt is this task, of any account; None if that is unknown."""
-        for evidence in self._settlement.unwritten.values():
+        for evidence in self._shared.settlement.unwritten.values():
             if evidence.task_id == task_id:
                 return evidence.at
-        nobody = OrderRef(service=self._service, account=self._account, order_id="")
-        ref = await self._journal.owner(nobody, task_id)
-        order = None if ref is None else await self._journal.get(ref, self._clock.wall())
+        nobody = OrderRef(service=self._shared.service, account=self._account, order_id="")
+        ref = await self._shared.journal.owner(nobody, task_id)
+        order = None if ref is None else await self._shared.journal.get(ref, self._shared.clock.wall())
         attempts = () if order is None else order.attempts
         found = [each.evidence.at for each in attempts if each.evidence and each.evidence.task_id == task_id]
         return min(found, default=None)
@@ -357,14 +331,14 @@ class Orders:
             InvalidRequestError: A filter is not valid.
             JournalError: The journal cannot be read, or has no order ``after``.
         """
-        self._check_usable()
+        self._shared.check_usable()
         accepted_states = parse_states(states)
         check_page(since, limit)
         # Evidence that the journal does not have yet may change the state of an order.
-        is_journal_complete = not self._settlement.unwritten
-        now = self._clock.wall()
-        orders = await self._journal.list(
-            self._service,
+        is_journal_complete = not self._shared.settlement.unwritten
+        now = self._shared.clock.wall()
+        orders = await self._shared.journal.list(
+            self._shared.service,
             self._account,
             now,
             states=None if states is None or not is_journal_complete else accepted_states,
@@ -375,15 +349,13 @@ class Orders:
             newest_first=newest_first,
         )
         found: list[Order] = []
-        for start in range(0, len(orders), _CHUNK):
-            for order in orders[start : start + _CHUNK]:
-                report_found_uncertain(order, now)
-            found.extend(
-                order
-                for order in map(self._settlement.add_unwritten, orders[start : start + _CHUNK])
-                if order.state in accepted_states
-            )
-            await self._clock.sleep(0)
+        for number, order in enumerate(orders, 1):
+            report_found_uncertain(order, now)
+            known = self._shared.settlement.add_unwritten(order)
+            if known.state in accepted_states:
+                found.append(known)
+            if number % _CHUNK == 0:
+                await self._shared.clock.sleep(0)
         return found[:limit]
 
     async def running(self, *, shard: Shard | None = None) -> AsyncGenerator[RunningTask, None]:
@@ -404,12 +376,12 @@ class Orders:
         check_shard(shard)
         after: int | None = 0
         while after is not None:
-            self._check_usable()  # a journal that was closed would open again
-            page = await self._journal.running(self._service, self._account, after=after, shard=shard)
+            self._shared.check_usable()  # a journal that was closed would open again
+            page = await self._shared.journal.running(self._shared.service, self._account, after=after, shard=shard)
             after = page.after
             for task in page.tasks:
                 yield task
-            await self._clock.sleep(0)  # a journal in memory never waits
+            await self._shared.clock.sleep(0)  # a journal in memory never waits
 
     def handling(self, *tasks: TaskLike) -> AbstractContextManager[None]:
         """A block that handles the end of these tasks: their end is recorded only when the block, and every concurrent
@@ -434,11 +406,8 @@ class Orders:
         """
         states = set(OrderState) - {OrderState.WITHDRAWN}
         order = await self._in_state(order_id, "resumed", states)
-        self._check_usable()  # the client may have been closed while the journal was read
         check = partial(self._check_request, order.ref, read_request(order.body)) if validate else None
-        return await self._sender.submit(
-            order.ref, order, check=check, on_receipt=on_receipt, raise_if_closed=self._check_usable
-        )
+        return await self._sender.submit(order.ref, order, check=check, on_receipt=on_receipt)
 
     # -- an operator's decisions ---------------------------------------------------------------------------------------
 
@@ -468,7 +437,6 @@ class Orders:
         order = await self.check_resend(
             order_id, expect_attempt=expect_attempt, reason=reason, accept_duplicate_risk=accept_duplicate_risk
         )
-        self._check_usable()  # the client may have been closed while the journal was read
         return await self._sender.resend(order, Resend(expect_attempt=expect_attempt, reason=reason, by=by))
 
     async def check_resend(
@@ -480,7 +448,7 @@ class Orders:
         order = await self._in_state(order_id, "resent", {OrderState.UNCERTAIN})
         check_attempt(order, expect_attempt)
         if not accept_duplicate_risk:
-            check_age(order, self._clock.wall(), self._shared.key_lifetime)
+            check_age(order, self._shared.clock.wall(), self._shared.key_lifetime)
         if self._sender.find_running(order.ref) is not None:
             raise wrong_state(order, "resent while it is being submitted")
         return order
@@ -503,8 +471,8 @@ class Orders:
         states = {OrderState.UNCERTAIN, OrderState.ABANDONED, OrderState.SENDING}
         order = await self._in_state(order_id, "adopted", states)
         check_adoptable(order, read_request(order.body), await self._get_task(task_id))
-        self._check_usable()  # the client may have been closed while the task was read
-        now = self._clock.wall()
+        self._shared.check_usable()  # the client may have been closed while the task was read
+        now = self._shared.clock.wall()
         cause = f"adopted by {by or 'an operator'}" + (f": {reason}" if reason else "")
         evidence = Evidence(outcome=AttemptOutcome.ACCEPTED, at=now, task_id=task_id, cause=cause)
         reserved = max((one.reserved for one in order.attempts if one.reserved is not None), default=None)
@@ -518,9 +486,12 @@ class Orders:
             reserved=reserved,
             evidence=evidence,
         )
-        found = await self._journal.adopt(order.ref, adoption, states)
+        found = await self._shared.journal.adopt(order.ref, adoption, states)
         if found.ref != order.ref:
-            raise taken_by_another(order, found, task_id)
+            whose = "" if found.ref.account == order.ref.account else f" of account {found.ref.account!r}"
+            taken = f"task {task_id!r} already belongs to order {found.order_id!r}{whose}"
+            message = f"{taken}; order {order_id!r} cannot adopt it"
+            raise OrderStateError(message, order_id=order_id, state=order.state)
         if (receipt := found.receipt) is None or task_id not in found.task_ids:
             raise wrong_state(found, "adopted")  # another process changed the order in between
         return receipt
@@ -538,15 +509,15 @@ class Orders:
         self, order_id: str, done: str, to: OrderState, states: set[OrderState], reason: str, by: str
     ) -> Order:
         order = await self._in_state(order_id, done, states)
-        self._check_usable()  # the client may have been closed while the journal was read
-        closing = Closing(state=to, at=self._clock.wall(), reason=reason, by=by)
-        order = await self._journal.close_order(order.ref, closing, states)
+        closing = Closing(state=to, at=self._shared.clock.wall(), reason=reason, by=by)
+        order = await self._shared.journal.close_order(order.ref, closing, states)
         if order.state is not to:
             raise wrong_state(order, done)
         return order
 
     async def _in_state(self, order_id: str, done: str, states: set[OrderState]) -> Order:
         order = await self.get(order_id)
+        self._shared.check_usable()  # the client may have been closed while the journal was read
         if order.state not in states:
             raise wrong_state(order, done)
         return order
@@ -554,11 +525,36 @@ class Orders:
     async def aclose(self, grace: float = 5.0) -> None:
         """Wait up to ``grace`` seconds for the orders under way. Those without an answer by then stay *sending* in the
         journal, and their callers get an UncertainCreateError."""
-        await self._sender.aclose(grace)
+        caller = asyncio.current_task()  # an on_receipt may be what closes the client
+        creates = list(self._shared.creates.values())
+        workers = [each.worker for each in creates if each.worker is not None and each.worker is not caller]
+        try:
+            if workers:
+                await self._finish(workers, grace)
+        finally:
+            await self._shared.settlement.aclose(grace)
+
+    async def _finish(self, workers: "Collection[asyncio.Task[None]]", grace: float) -> None:
+        try:
+            await within(self._shared.clock, grace, lambda: asyncio.wait(workers))
+        except TimeoutError:
+            if unanswered := sum(not worker.done() for worker in workers):
+                Event.ORDERS_UNANSWERED.log(logger, count=unanswered, seconds=grace)
+            for create in list(self._shared.creates.values()):  # other processes may have changed their orders
+                with UserCode() as call:
+                    create.order = await self._shared.settlement.read(create.ref) or create.order
+                if call.error is not None:
+                    error = self._shared.settlement.describe(call.error)
+                    Event.ORDER_READ_FAILED.log(logger, order_id=create.ref.order_id, error=error)
+        finally:
+            self._shared.settlement.stop_waiting()
+            for worker in workers:
+                worker.cancel()
+            await wait_for_end(workers)  # a second cancellation would interrupt what they write after the first one
 
     def _ref(self, order_id: str) -> OrderRef:
         check_order_id(order_id)
-        return OrderRef(service=self._service, account=self._account, order_id=order_id)
+        return OrderRef(service=self._shared.service, account=self._account, order_id=order_id)
 
 
 def check_order_id(order_id: object) -> None:
@@ -572,13 +568,6 @@ def check_order_id(order_id: object) -> None:
         problem = f"order_id must be at most {LONGEST_ORDER_ID} printable characters: {order_id[:80]!r}"
     if problem:
         raise InvalidRequestError(problem)
-
-
-def _check_wait(seconds: float | None) -> None:
-    """Raise InvalidRequestError unless it is None or a number of seconds above 0."""
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if seconds is not None and not (is_number and seconds > 0):
-        raise InvalidRequestError(f"wait_for_sender: must be a number of seconds above 0, or None: {seconds!r}")
 
 
 def _with_known_ids(ref: OrderRef, request: VideoRequest, images: ImagesToUpload, known: OrderContent) -> OrderContent:

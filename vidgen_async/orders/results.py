@@ -1,23 +1,29 @@
-"""Records how the tasks of orders ended, so that they are not awaited again."""
+"""Records how the tasks of orders ended, so that they are not awaited again; and what cost more than was estimated."""
 
+import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 from vidgen_async.clock import Clock, all_in_turns
-from vidgen_async.orders.budgets import Charges
+from vidgen_async.events import Event
 from vidgen_async.orders.settlement import BATCH, Settlement
 from vidgen_async.types.orders import TaskResult
 from vidgen_async.types.resources import VideoTask
+
+logger = logging.getLogger(__name__)
 
 
 class Results:
     """Decides which results are recorded. One that was not written costs one more poll."""
 
-    def __init__(self, clock: Clock, settlement: Settlement, charges: Charges | None = None) -> None:
+    def __init__(self, clock: Clock, settlement: Settlement) -> None:
         self._clock = clock
         self._settlement = settlement
-        self._charges = charges or Charges()
+        self.reserved: dict[str, int] = {}
+        """The points that were reserved for the tasks of this client."""
+        self.excess = ""
+        """What a task cost above its estimate, so that no further order is sent."""
         self._held: Counter[str] = Counter()
         # Of held tasks:
         self._ends: dict[str, VideoTask] = {}
@@ -78,8 +84,11 @@ class Results:
                     self._leave_block(task_id, has_succeeded=has_succeeded)
 
     def record_end(self, task_id: str, task: VideoTask) -> None:
-        """Write how the task ended, if it is terminal and not held."""
-        self._charges.compare(task_id, task.points)
+        """Write how the task ended, if it is terminal and not held; compare its points with those reserved for it."""
+        reserved = self.reserved.pop(task_id, None)
+        if task.points is not None and reserved is not None and task.points > reserved and not self.excess:
+            self.excess = f"task {task_id!r} cost {task.points} points, and {reserved} were estimated"
+            Event.BUDGET_UNDERESTIMATED.log(logger, excess=self.excess)
         if task_id in self._held:
             self._ends[task_id] = task
         else:

@@ -16,8 +16,9 @@ import asyncio
 import inspect
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from http import HTTPStatus
@@ -27,7 +28,7 @@ from weakref import WeakValueDictionary
 from attrs import Factory, evolve, field, frozen, mutable
 from yarl import URL
 
-from vidgen_async.clock import Clock, backoff, hold_of, run_in_thread, wait_for_end, within
+from vidgen_async.clock import Clock, backoff, hold_of, run_in_thread, within
 from vidgen_async.errors import (
     CassetteError,
     ClientStateError,
@@ -41,14 +42,13 @@ from vidgen_async.errors import (
 from vidgen_async.events import Event, contain_hook, current_order
 from vidgen_async.journal.base import Journal, MustWait, OrderChanged, OverBudget
 from vidgen_async.orders.balances import Balances
-from vidgen_async.orders.budgets import Budgets, Charges, budget_exceeded
+from vidgen_async.orders.budgets import Budgets, budget_exceeded
 from vidgen_async.orders.confirmation import confirm
 from vidgen_async.orders.error_messages import (
     check_attempt,
     conflict,
     facts,
     interrupted,
-    is_unaccounted,
     not_recorded,
     not_sent,
     uncertain,
@@ -56,13 +56,7 @@ from vidgen_async.orders.error_messages import (
 )
 from vidgen_async.orders.evidence import evidence_of_answer, evidence_without_answer
 from vidgen_async.orders.results import Results
-from vidgen_async.orders.settlement import (
-    Settlement,
-    report_duplicates,
-    report_found_uncertain,
-    report_outcome,
-    report_wait,
-)
+from vidgen_async.orders.settlement import Settlement, report_found_uncertain, report_outcome
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import showable, visible_headers
 from vidgen_async.service import request_records
@@ -102,11 +96,6 @@ RECHECK_INTERVAL = 1.0
 DEADLINE_MARGIN = 10.0
 #: The deadline in seconds of a create without a time limit of its own.
 DEADLINE_WITHOUT_LIMIT = 86400.0
-#: Log level and reason for a create that waits, by Turn.is_paused.
-_WAITS = {
-    False: (logging.INFO, "the submission limit is reached"),
-    True: (logging.WARNING, "the service answered a create of the account with 429"),
-}
 
 #: Called, and awaited if it is async, when the receipt of a create is there.
 OnReceipt: TypeAlias = Callable[[Receipt], Awaitable[None] | None]
@@ -177,20 +166,6 @@ class Create:
             raise RuntimeError
         return self.order
 
-    @property
-    def may_have_been_sent(self) -> bool:
-        """Whether the order may have been sent, by this create or another one, with an outcome that is unknown."""
-        return self.delivery is not Delivery.NOT_SENT or (self.order is not None and is_unaccounted(self.order))
-
-    @contextmanager
-    def recording_end(self) -> Iterator[None]:
-        """A block of an attempt: the exception that ends it is recorded, whatever a transport then makes of it."""
-        try:
-            yield
-        except BaseException as error:
-            self.ended_by = self.ended_by or error
-            raise
-
 
 @mutable(eq=False)
 class AccountSlots:
@@ -224,11 +199,12 @@ class Shared:
     terminal_states: Mapping[str, TerminalStatus] = Factory(dict)
     """States that section 3 does not name, and the terminal ones that they count as."""
     known_secrets: tuple[str, ...] = field(default=(), repr=False)
-    charges: Charges = Factory(Charges)
+    service: str = Factory(lambda own: str(own.base_url.origin()), takes_self=True)
+    """Its origin, to which the orders belong."""
     settlement: Settlement = Factory(
-        lambda own: Settlement(own.journal, own.clock, str(own.base_url.origin()), own.known_secrets), takes_self=True
+        lambda own: Settlement(own.journal, own.clock, own.service, own.known_secrets), takes_self=True
     )
-    results: Results = Factory(lambda own: Results(own.clock, own.settlement, own.charges), takes_self=True)
+    results: Results = Factory(lambda own: Results(own.clock, own.settlement), takes_self=True)
     creates: dict[OrderRef, Create] = Factory(dict)
     """Under way."""
     slots: WeakValueDictionary[str, AccountSlots] = Factory(WeakValueDictionary)
@@ -242,53 +218,23 @@ class Shared:
     """Orders are kept in memory, which nobody asked for, and can be charged; False once that was warned about."""
 
 
+@frozen(eq=False, repr=False)
 class Sender:
-    """Carries out the orders that are sent with one API key.
+    """Carries out the orders that are sent with one API key."""
 
-    Args:
-        get_task: Sends one GET of a task (4.5), which may be the one that the answer to a create did not name where it
-            should.
-    """
-
-    def __init__(
-        self,
-        shared: Shared,
-        endpoints: Endpoints,
-        balances: Balances,
-        get_task: Callable[[str], Awaitable[VideoTask]],
-        budgets: Budgets,
-    ) -> None:
-        self._shared = shared
-        self._transport = shared.transport
-        self._journal = shared.journal
-        self._clock = shared.clock
-        self._pacing = shared.pacing
-        self.settlement = shared.settlement
-        self._endpoints = endpoints
-        self._known = endpoints.secret_values
-        self._time_limit = endpoints.timeouts.create
-        self._balances = balances
-        self._budgets = budgets
-        self._get_task = get_task
+    _shared: Shared
+    _endpoints: Endpoints
+    _balances: Balances
+    _get_task: Callable[[str], Awaitable[VideoTask]]
+    """Sends one GET of a task (4.5), which may be the one that the answer to a create did not name where it should."""
+    _budgets: Budgets
 
     # -- the call ------------------------------------------------------------------------------------------------------
 
     async def submit(
-        self,
-        ref: OrderRef,
-        content: OrderContent,
-        *,
-        check: Check | None,
-        on_receipt: OnReceipt | None,
-        raise_if_closed: Callable[[], None],
+        self, ref: OrderRef, content: OrderContent, *, check: Check | None, on_receipt: OnReceipt | None
     ) -> Receipt:
-        """Create the order's task, or join its create under way. Cancelling the caller stops nothing.
-
-        Args:
-            check: Raises InvalidRequestError for a request that must not be sent.
-            on_receipt: Called before this returns.
-            raise_if_closed: Raises when the client was closed meanwhile.
-        """
+        """Create the order's task, or join its create under way. Cancelling the caller stops nothing."""
         # A request that has not passed its check does not own the order id: if it fails, this call may still use it.
         # Only a call with the same request, which would be checked too, shares that failure.
         while (create := self.find_running(ref)) is not None and not create.checked.done():
@@ -296,7 +242,7 @@ class Sender:
                 break
             decided: list[asyncio.Future[Any]] = [create.receipt, create.checked]
             await asyncio.wait(decided, return_when=asyncio.FIRST_COMPLETED)
-            raise_if_closed()
+            self._shared.check_usable()
         if create is None:
             create = Create(ref=ref, content=content)
             self._start(create, self._create(create, check))
@@ -307,8 +253,8 @@ class Sender:
         except OrderStateError:
             # It joined a resend that was refused, because the order had changed since the operator read it. That is not
             # an outcome of the order, so this call starts again.
-            raise_if_closed()
-            return await self.submit(ref, content, check=check, on_receipt=on_receipt, raise_if_closed=raise_if_closed)
+            self._shared.check_usable()
+            return await self.submit(ref, content, check=check, on_receipt=on_receipt)
 
     async def resend(self, order: Order, resend: Resend) -> Receipt:
         """Send the uncertain order once more, as an operator decided. No create of it may be under way."""
@@ -369,17 +315,16 @@ class Sender:
             why = (
                 "the client was closed" if worker.cancelling() else f"its journal or its clock raised {describe(error)}"
             )
-            error = interrupted(
-                create.ref.order_id, create.order, create.refusal, why=why, may_have_been_sent=create.may_have_been_sent
-            )
+            is_sent = create.delivery is not Delivery.NOT_SENT
+            error = interrupted(create.ref.order_id, create.order, create.refusal, why=why, may_have_been_sent=is_sent)
         create.receipt.set_exception(error)
         create.receipt.exception()  # marked as retrieved: asyncio would log it if every caller was cancelled
 
     async def _create(self, create: Create, check: Check | None) -> Receipt:
         """Check the request, store the intent unless it is stored already, and send the order."""
         ref, content = create.ref, create.content
-        await self.settlement.flush(ref)
-        order = create.order = await self.settlement.read(ref)
+        await self._shared.settlement.flush(ref)
+        order = create.order = await self._shared.settlement.read(ref)
         if order is not None and not is_same_request(order, content):
             raise conflict(ref.order_id, "was already used for a different request")
         if check is not None and (order is None or order.state in SENDABLE):
@@ -390,16 +335,16 @@ class Sender:
             create.checked.set_result(None)
         if order is None:
             if self._shared.namespace is None:
-                self._shared.namespace = await self._journal.namespace(secrets.token_hex(8))
+                self._shared.namespace = await self._shared.journal.namespace(secrets.token_hex(8))
             intent = Order(
                 ref=ref,
                 idempotency_key=idempotency_key(self._shared.namespace, ref.account, ref.order_id),
                 model=model_of(content.body) or "",
                 body=content.body,
                 local_images=content.local_images,
-                created_at=self._clock.wall(),
+                created_at=self._shared.clock.wall(),
             )
-            create.order = order = await self._journal.intend(intent)
+            create.order = order = await self._shared.journal.intend(intent)
             if not is_same_request(order, content):
                 raise conflict(ref.order_id, "was already used for a different request")
         return await self._send_until_settled(create)
@@ -407,18 +352,18 @@ class Sender:
     async def _send_until_settled(self, create: Create) -> Receipt:
         """Send the order until there is an outcome; at most one send of it ever has an unknown outcome. The outcome of
         a concurrent send by another process or client is the outcome here too: its receipt, or its refusal."""
-        connect_failures, max_wait = 0, self._pacing.max_wait
+        connect_failures, max_wait = 0, self._shared.pacing.max_wait
         # The attempts that were settled before this call or by it: the rejection of any other is new to the caller.
         seen = {one.n for one in create.stored_order.attempts if one.outcome is not AttemptOutcome.SENDING}
-        await self.settlement.flush(create.ref)
+        await self._shared.settlement.flush(create.ref)
         while True:
             await self._await_other_sender(create)
             await self._confirm(create)
             if (receipt := create.stored_order.receipt) is not None:
-                report_duplicates(create.stored_order)
+                if len(task_ids := create.stored_order.task_ids) > 1:
+                    Event.ORDER_DUPLICATED.log(logger, order_id=create.ref.order_id, task_ids=task_ids)
                 return receipt
-            self._raise_refusal_of_others(create, seen)
-            _check_sendable(create.stored_order, create.resend)
+            self._check_sendable(create, seen)
             await self._attempt(create)
             await self._confirm(create)
             order = create.stored_order
@@ -434,48 +379,54 @@ class Sender:
             else:
                 max_wait -= _pause_of_retry(create, max_wait)
                 pause = SHORTEST_PAUSE  # the account may be paused longer: _reserve_slot awaits and reports that
-            await self._clock.sleep(pause)
+            await self._shared.clock.sleep(pause)
 
     async def _await_other_sender(self, create: Create) -> None:
         """Return once no other process or client is sending the order."""
         order = create.stored_order
         if order.state is OrderState.SENDING and (until := order.sending_until) is not None:
-            report_wait(order, until, self._clock.wall())
+            seconds = round((until - self._shared.clock.wall()).total_seconds(), 1)
+            at = f"{until:%Y-%m-%d %H:%M:%S} UTC"
+            Event.ORDER_AWAITED.log(logger, order_id=order.order_id, seconds=seconds, until=at)
         pause = 0.05
         while order.state is OrderState.SENDING:
-            await self._clock.sleep(pause)
+            await self._shared.clock.sleep(pause)
             pause = min(pause * 1.5, 1.0)
-            create.order = order = await self.settlement.read(order.ref) or order
+            create.order = order = await self._shared.settlement.read(order.ref) or order
 
     async def _confirm(self, create: Create) -> None:
         """If the order is uncertain, check whether one of its candidates is its task."""
         if create.stored_order.state is OrderState.UNCERTAIN:
-            create.order = await confirm(create.stored_order, self._journal, self._clock, self._get_task)
+            create.order = await confirm(create.stored_order, self._shared.journal, self._shared.clock, self._get_task)
 
-    def _raise_refusal_of_others(self, create: Create, seen: Collection[int]) -> None:
-        """Raise the refusal with which a concurrent send of the order ended."""
+    def _check_sendable(self, create: Create, seen: Collection[int]) -> None:
+        """Raise the error of an order that may not be sent, or the refusal with which a concurrent send ended."""
         order = create.stored_order
+        if create.resend is not None:
+            check_attempt(order, create.resend.expect_attempt)
+            if order.state is not OrderState.UNCERTAIN:
+                raise wrong_state(order, "resent")
+            return
         # The last attempt may be a later one, which was not sent.
         refused = [one for one in order.attempts if one.outcome is AttemptOutcome.REJECTED and one.n not in seen]
-        if order.state is OrderState.REJECTED and refused and create.resend is None:
-            raise recorded_refusal(refused[-1], origin=order.ref.service, wall=self._clock.wall(), **facts(order))
+        if order.state is OrderState.REJECTED and refused:
+            wall = self._shared.clock.wall()
+            raise recorded_refusal(refused[-1], origin=order.ref.service, wall=wall, **facts(order))
+        if order.state is OrderState.WITHDRAWN:
+            raise conflict(order.order_id, "was withdrawn")
+        if order.state not in SENDABLE:
+            raise uncertain(order)
 
     # -- one attempt ---------------------------------------------------------------------------------------------------
 
     async def _attempt(self, create: Create) -> None:
-        """Send the order once: reserve a slot, connect, begin, send; whatever ends that, store what is known.
-
-        Raises:
-            JournalError, BudgetExceededError: No POST was made.
-            ReceiptNotStoredError: It was made and accepted.
-            UncertainCreateError: It may have been made, and this could not be stored.
-        """
+        """Send the order once: reserve a slot, connect, begin, send; whatever ends that, store what is known."""
         while True:
-            await self._budgets.check(create.stored_order, create.reserved, self._clock.wall())
+            await self._budgets.check(create.stored_order, create.reserved, self._shared.clock.wall())
             create.slots = await self._reserve_slot(create.ref)
             create.attempt = create.received = create.connection = create.ended_by = cancelled = None
             try:
-                await within(self._clock, self._time_limit, partial(self._send, create))
+                await within(self._shared.clock, self._endpoints.timeouts.create, partial(self._send, create))
             except TimeoutError:
                 if isinstance(create.ended_by, asyncio.CancelledError | None):
                     limit = self._endpoints.timeouts.within("create")
@@ -483,7 +434,7 @@ class Sender:
             except asyncio.CancelledError as closing:
                 cancelled = closing
             self._release_slot(create)
-            await self.settlement.complete(self._settle(create, is_closing=cancelled is not None))
+            await self._shared.settlement.complete(self._settle(create, is_closing=cancelled is not None))
             if cancelled is not None:
                 raise cancelled
             if not isinstance(create.ended_by, MustWait):  # otherwise another process has taken the last slot
@@ -498,20 +449,24 @@ class Sender:
     async def _send(self, create: Create) -> None:
         """Connect, store the attempt, send. Whatever ends this is recorded in the create; only the cancellation of the
         worker is raised."""
+        states = SENDABLE if create.resend is None else frozenset({OrderState.UNCERTAIN})
         try:
-            with create.recording_end():
-                request = await self._make_request(create)
-                create.delivery = Delivery.MAYBE_SENT  # unless connecting succeeds, or proves that nothing was sent
-                async with self._connect(create, request) as connection:
-                    with create.recording_end():
-                        self._check_connection(connection)
-                        create.delivery = Delivery.NOT_SENT
-                        create.connection = connection
-                        await self.settlement.complete(self._begin(create, self._pacing, _sendable(create.resend)))
-                        _check_ready(connection)
-                        create.delivery = Delivery.MAYBE_SENT
-                        await self._receive(create, request, await connection.send())
+            request = await self._make_request(create)
+            create.delivery = Delivery.MAYBE_SENT  # unless connecting succeeds, or proves that nothing was sent
+            async with self._connect(create, request) as connection:
+                try:
+                    self._check_connection(connection)
+                    create.delivery = Delivery.NOT_SENT
+                    create.connection = connection
+                    await self._shared.settlement.complete(self._begin(create, self._shared.pacing, states))
+                    _check_ready(connection)
+                    create.delivery = Delivery.MAYBE_SENT
+                    await self._receive(create, request, await connection.send())
+                except BaseException as error:
+                    create.ended_by = error  # whatever the transport then makes of it
+                    raise
         except BaseException as error:
+            create.ended_by = create.ended_by or error
             if create.attempt is None and _proves_not_sent(error):
                 create.delivery = Delivery.NOT_SENT
             if isinstance(error, asyncio.CancelledError) and must_propagate(error, current_task()):
@@ -522,20 +477,21 @@ class Sender:
         request = self._endpoints.create_video(BytesBody(order.body), order.idempotency_key)
         if (ring := self._endpoints.key_ring) is None:
             return request
-        key = create.key = await ring.get(request, self._clock)
+        key = create.key = await ring.get(request, self._shared.clock)
         return ring.add_to(request, key)
 
     def _connect(self, create: Create, request: Request) -> AbstractAsyncContextManager[Connection]:
         if not request_records.logger.isEnabledFor(logging.DEBUG):
-            return self._transport.connect(request)
+            return self._shared.transport.connect(request)
         n, known = len(create.stored_order.attempts) + 1, self._secrets_of(create.stored_order)
-        return request_records.RequestRecord(request, self._clock, n, known).connect(self._transport)
+        return request_records.RequestRecord(request, self._shared.clock, n, known).connect(self._shared.transport)
 
     def _check_connection(self, connection: Connection) -> None:
         if not isinstance(connection, Connection):
-            message = f"{type(self._transport).__name__}.connect returned {type(connection).__name__}, not a Connection"
+            returned = f"{type(self._shared.transport).__name__}.connect returned {type(connection).__name__}"
+            message = f"{returned}, not a Connection"
             raise TransportError(message, phase=Phase.CONNECT, op="videos.create")  # the response of a send, perhaps
-        if connection.is_replay and self._journal.durable:
+        if connection.is_replay and self._shared.journal.durable:
             raise CassetteError(
                 "a replayed create was about to be written into a durable journal, where it would count as sent; "
                 "replay with a MemoryJournal"
@@ -544,14 +500,15 @@ class Sender:
     async def _begin(self, create: Create, pacing: Pacing | None, states: Collection[OrderState]) -> None:
         """Store the attempt as *sending*. It must not be interrupted if the create is cancelled: a journal in a
         thread commits nevertheless."""
-        order, resend, now = create.stored_order, create.resend, self._clock.wall()
-        limit = DEADLINE_WITHOUT_LIMIT if self._time_limit is None else self._time_limit + DEADLINE_MARGIN
+        order, resend, now = create.stored_order, create.resend, self._shared.clock.wall()
+        limit = self._endpoints.timeouts.create
+        seconds = DEADLINE_WITHOUT_LIMIT if limit is None else limit + DEADLINE_MARGIN
         permission = Permission(
             ref=order.ref,
             expect_attempt=len(order.attempts),
             states=states,
             now=now,
-            deadline_at=now + timedelta(seconds=limit),
+            deadline_at=now + timedelta(seconds=seconds),
             pacing=pacing,
             kind="create" if resend is None else "resend",
             by="" if resend is None else resend.by,
@@ -561,7 +518,7 @@ class Sender:
             limits=() if pacing is None else self._budgets.limits,
         )
         try:
-            attempt = await self._journal.begin(permission)
+            attempt = await self._shared.journal.begin(permission)
             if not isinstance(attempt, Attempt):  # as journals written for 0.1.0 return: no permission to send
                 raise JournalError(f"the journal's begin returned {type(attempt).__name__}, not an Attempt")
         except MustWait:
@@ -574,7 +531,7 @@ class Sender:
             raise
         except BaseException:
             if create.delivery is Delivery.NOT_SENT:  # although the journal may have stored the attempt
-                self.settlement.record_unsent(order.ref, permission.mark)
+                self._shared.settlement.record_unsent(order.ref, permission.mark)
             raise
         create.attempt, create.order, create.refusal = attempt, order.with_attempt(attempt), None
         self._release_slot(create)
@@ -607,12 +564,12 @@ class Sender:
         if evidence.outcome is AttemptOutcome.UNCERTAIN:
             evidence = evolve(evidence, balance_before=self._balances.before(attempt.sent_at))
         report_outcome(order, attempt.n, evidence)
-        create.order = order = await self.settlement.write(order, attempt.n, evidence)
+        create.order = order = await self._shared.settlement.write(order, attempt.n, evidence)
         create.attempt, create.delivery = order.attempts[attempt.n - 1], Delivery.NOT_SENT
         if create.resend is not None:
             create.resend = evolve(create.resend, expect_attempt=attempt.n)
         if evidence.task_id is not None and create.reserved is not None:
-            self._shared.charges.reserved[evidence.task_id] = create.reserved
+            self._shared.results.reserved[evidence.task_id] = create.reserved
         if evidence.outcome is AttemptOutcome.UNCERTAIN:
             self._balances.read_after(order.ref, attempt.n, evidence)
 
@@ -624,13 +581,13 @@ class Sender:
                 with suppress(OrderChanged):
                     await self._begin(create, None, frozenset(OrderState))
         if call.error is not None:
-            cause = showable(call.error, self._known)
-            raise not_recorded(create.stored_order, self.settlement.describe(call.error)) from cause
+            cause = showable(call.error, self._endpoints.secret_values)
+            raise not_recorded(create.stored_order, self._shared.settlement.describe(call.error)) from cause
 
     async def _collect_evidence(self, create: Create) -> Evidence:
         """Return the evidence of the attempt; set ``cause`` and ``refusal`` of the create. A long answer is examined in
         several turns of the event loop."""
-        order, received, now = create.stored_order, create.received, self._clock.wall()
+        order, received, now = create.stored_order, create.received, self._shared.clock.wall()
         known = KnownValues(self._secrets_of(order))
         unparsed = b"" if create.connection is None else create.connection.unparsed
         if received is None:
@@ -669,22 +626,22 @@ class Sender:
 
     def _secrets_of(self, order: Order) -> tuple[str, ...]:
         keys = () if self._endpoints.key_ring is None else self._endpoints.key_ring.known
-        return (*self._known, *keys, order.idempotency_key, prompt_of(order.body))
+        return (*self._endpoints.secret_values, *keys, order.idempotency_key, prompt_of(order.body))
 
     @asynccontextmanager
     async def _prepared(self, known: KnownValues) -> AsyncIterator[None]:
         """A block in which these values are hidden in texts. One block at a time, since hiding a long prompt takes
         fifty times its size in memory."""
         async with self._shared.hiding_lock:
-            if known.is_long:
-                with hold_of(self._clock)():
-                    await run_in_thread(lambda: known.forms)
+            if known.is_long:  # (not in a thread of the event loop's own executor, which may be busy)
+                with hold_of(self._shared.clock)(), ThreadPoolExecutor(1) as executor:
+                    await run_in_thread(lambda: known.forms, executor=executor)
             yield
 
     async def _yield_to_loop(self, received: Received) -> None:
         """Give the event loop a turn if each pass over the answer takes long."""
         if len(received.body) > LONG_ANSWER:
-            await self._clock.sleep(0)
+            await self._shared.clock.sleep(0)
 
     # -- the rolling limit ---------------------------------------------------------------------------------------------
 
@@ -707,20 +664,24 @@ class Sender:
     async def _wait_for_slots(self, ref: OrderRef, slots: AccountSlots) -> None:
         while True:
             slots.released.clear()
-            turn = await self._journal.turn(ref.service, ref.account, self._pacing, self._clock.wall())
+            turn = await self._shared.journal.turn(
+                ref.service, ref.account, self._shared.pacing, self._shared.clock.wall()
+            )
             if turn.free > slots.reserved:
                 # Only a part of the free slots: the processes that share the limit take turns.
                 slots.granted = min(turn.free - slots.reserved, slots.waiting, max(1, turn.free // 8))
                 return
             if turn.free:
                 with suppress(TimeoutError):  # more slots may be free by then
-                    await within(self._clock, RECHECK_INTERVAL, slots.released.wait)
+                    await within(self._shared.clock, RECHECK_INTERVAL, slots.released.wait)
             else:
                 if round(turn.wait, 1) > 0:
-                    level, reason = _WAITS[turn.is_paused]
+                    level, reason = logging.INFO, "the submission limit is reached"
+                    if turn.is_paused:
+                        level, reason = logging.WARNING, "the service answered a create of the account with 429"
                     order_id, seconds = ref.order_id, turn.wait
                     Event.ORDER_PACED.log(logger, level=level, order_id=order_id, seconds=seconds, reason=reason)
-                await self._clock.sleep(turn.wait)
+                await self._shared.clock.sleep(turn.wait)
 
     def _release_slot(self, create: Create) -> None:
         """Release the slot: it is free again, or the stored attempt now counts in its place."""
@@ -728,59 +689,6 @@ class Sender:
             create.slots.reserved -= 1
             create.slots.released.set()
             create.slots = None
-
-    # -- the end -------------------------------------------------------------------------------------------------------
-
-    async def aclose(self, grace: float) -> None:
-        """Wait up to ``grace`` seconds for the orders under way, then stop. What was not answered by then stays
-        *sending* in the journal, and its callers get an UncertainCreateError."""
-        caller = asyncio.current_task()  # an on_receipt may be what closes the client
-        creates = list(self._shared.creates.values())
-        workers = [each.worker for each in creates if each.worker is not None and each.worker is not caller]
-        try:
-            if workers:
-                await self._finish(workers, grace)
-        finally:
-            await self.settlement.aclose(grace)
-
-    async def _finish(self, workers: "list[asyncio.Task[None]]", grace: float) -> None:
-        try:
-            await within(self._clock, grace, lambda: asyncio.wait(workers))
-        except TimeoutError:
-            if unanswered := sum(not worker.done() for worker in workers):
-                Event.ORDERS_UNANSWERED.log(logger, count=unanswered, seconds=grace)
-            await self._read_unanswered()
-        finally:
-            self.settlement.stop_waiting()
-            for worker in workers:
-                worker.cancel()
-            await wait_for_end(workers)  # a second cancellation would interrupt what they write after the first one
-
-    async def _read_unanswered(self) -> None:
-        """Read the orders that are not settled: other processes may have changed them."""
-        for create in list(self._shared.creates.values()):
-            with UserCode() as call:
-                create.order = await self.settlement.read(create.ref) or create.order
-            if call.error is not None:
-                error = self.settlement.describe(call.error)
-                Event.ORDER_READ_FAILED.log(logger, order_id=create.ref.order_id, error=error)
-
-
-def _check_sendable(order: Order, resend: Resend | None) -> None:
-    """Raise the error of an order whose state does not allow that it is sent."""
-    if resend is not None:
-        check_attempt(order, resend.expect_attempt)
-        if order.state is not OrderState.UNCERTAIN:
-            raise wrong_state(order, "resent")
-    elif order.state is OrderState.WITHDRAWN:
-        raise conflict(order.order_id, "was withdrawn")
-    elif order.state not in SENDABLE:
-        raise uncertain(order)
-
-
-def _sendable(resend: Resend | None) -> frozenset[OrderState]:
-    """The states in which an order may be sent."""
-    return SENDABLE if resend is None else frozenset({OrderState.UNCERTAIN})
 
 
 def _check_ready(connection: Connection) -> None:

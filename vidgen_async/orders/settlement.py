@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from vidgen_async.clock import Clock, backoff, within
+from vidgen_async.clock import Clock, backoff, wait_for_end, within
 from vidgen_async.errors import JournalError, ReceiptNotStoredError, VidgenError
 from vidgen_async.events import Event
 from vidgen_async.journal.base import Journal
@@ -71,10 +71,9 @@ class Settlement:
         try:
             return await asyncio.shield(worker)
         finally:
-            while not worker.done():
-                # It may be cancelled again, by a second aclose().
+            if not worker.done():  # the caller may be cancelled again, by a second aclose()
                 with suppress(asyncio.CancelledError):
-                    await asyncio.wait({worker})
+                    await wait_for_end({worker})
             if not worker.cancelled() and isinstance(error := worker.exception(), ReceiptNotStoredError):
                 raise error
 
@@ -119,10 +118,8 @@ class Settlement:
         return order
 
     async def write(self, order: Order, n: int, evidence: Evidence) -> Order:
-        """Write the evidence about attempt ``n``, within RETRY_FOR seconds, and return the order with it.
-
-        What is not written by then is written later; for a receipt a ReceiptNotStoredError is raised.
-        """
+        """Write the evidence about attempt ``n``, and return the order with it. What is not written within RETRY_FOR
+        seconds is written later; for a receipt a ReceiptNotStoredError is raised."""
         ref = order.ref
         failures, give_up_at = 0, math.inf
         while True:
@@ -168,9 +165,8 @@ class Settlement:
 
     async def flush_results(self) -> None:
         """Write the results that are not written yet. Raises what the journal raises."""
-        results = list(self._results.values())
-        for start in range(0, len(results), BATCH):
-            await self._write_results(results[start : start + BATCH])
+        for batch in self._batches():
+            await self._write_results(batch)
 
     def add_result(self, result: TaskResult) -> None:
         """Write how a task ended, soon."""
@@ -222,11 +218,7 @@ class Settlement:
             (partial(self._write_late, key, evidence), partial(self._report_late, key[0], evidence))
             for key, evidence in self.unwritten.items()
         ]
-        results = list(self._results.values())
-        writes += [
-            (partial(self._write_results, results[start : start + BATCH]), self._report_results)
-            for start in range(0, len(results), BATCH)
-        ]
+        writes += [(partial(self._write_results, batch), self._report_results) for batch in self._batches()]
         error: BaseException | None = None
         for write, report_failure in writes:
             if stop_after > 0:
@@ -253,6 +245,10 @@ class Settlement:
             await self._report_other_owner(ref, evidence)
         if self.unwritten.get(key) is evidence:
             del self.unwritten[key]
+
+    def _batches(self) -> list[list[TaskResult]]:
+        results = list(self._results.values())
+        return [results[start : start + BATCH] for start in range(0, len(results), BATCH)]
 
     async def _write_results(self, results: Sequence[TaskResult]) -> None:
         await self.journal.record(self._service, results)
@@ -319,15 +315,3 @@ def report_found_uncertain(order: Order, now: datetime) -> None:
     """Log the attempts that a read of the journal at ``now`` made uncertain: their sender may not exist any more."""
     for n, evidence in order.found_uncertain(now):
         report_outcome(order, n, evidence)
-
-
-def report_wait(order: Order, until: datetime, now: datetime) -> None:
-    """Log that the create waits for the outcome of another one."""
-    seconds = round((until - now).total_seconds(), 1)
-    Event.ORDER_AWAITED.log(logger, order_id=order.order_id, seconds=seconds, until=f"{until:%Y-%m-%d %H:%M:%S} UTC")
-
-
-def report_duplicates(order: Order) -> None:
-    """Log an order that has several tasks."""
-    if len(order.task_ids) > 1:
-        Event.ORDER_DUPLICATED.log(logger, order_id=order.order_id, task_ids=order.task_ids)

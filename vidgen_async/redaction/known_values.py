@@ -25,7 +25,7 @@ FEWEST = 3
 
 #: Of a value with more letters, every fifth part of 12 letters is searched for, to save memory: RUN consecutive letters
 #: contain one of these. What is hidden may then be a little more.
-_MOST_RUNS = 1 << 13
+_MOST_RUNS = 1 << 9
 _PART = 12
 #: Values with more characters in all take longer than a few milliseconds to prepare.
 _LONG = 1 << 14

@@ -12,6 +12,8 @@ from vidgen_async.clock import Clock, within
 from vidgen_async.events import Event, contain_hook
 from vidgen_async.types.resources import VideoTask
 
+logger = logging.getLogger("vidgen_async.watcher")
+
 #: Called, and awaited if it is async, with each change of a task.
 OnUpdate: TypeAlias = Callable[[VideoTask], Awaitable[None] | None]
 
@@ -24,11 +26,10 @@ class UpdateHooks:
     latest change of that task waits; while ``limit`` calls run, the latest change of every other task waits too. Errors
     are logged."""
 
-    def __init__(self, hook: OnUpdate, *, limit: int, logger: logging.Logger, context: Context) -> None:
+    def __init__(self, hook: OnUpdate, *, limit: int, context: Context) -> None:
         self._hook = hook
         self._context = context
         self._limit = limit
-        self._logger = logger
         self._running: dict[str, asyncio.Task[None]] = {}
         self._waiting: dict[str, VideoTask] = {}
         """The latest change of each task that waits for a call."""
@@ -45,7 +46,7 @@ class UpdateHooks:
         self._waiting[task.id] = task
         if is_full and task.id not in self._running and not self._was_full:
             self._was_full = True
-            Event.HOOK_BEHIND.log(self._logger, hook="on_update", count=self._limit)
+            Event.HOOK_BEHIND.log(logger, hook="on_update", count=self._limit)
 
     async def aclose(self, clock: Clock, grace: float | None) -> None:
         """Wait up to ``grace`` seconds for running and waiting calls (None: for ever); cancel the rest."""
@@ -57,7 +58,8 @@ class UpdateHooks:
             await within(clock, grace, lambda: self._drain(caller))
         except TimeoutError:
             details = ": %(count)d calls were not over after %(seconds)g s (grace)"
-            self._log_cancelled(details, len(self._running) + len(self._waiting), grace)
+            count = len(self._running) + len(self._waiting)
+            Event.HOOK_CANCELLED.log(logger, details=details, hook="on_update", count=count, seconds=grace)
         finally:
             await self.cancel(clock, max(grace or 0.0, _LAST_GRACE))
 
@@ -66,8 +68,6 @@ class UpdateHooks:
         caller = asyncio.current_task()
         self._is_closed = True
         self._waiting.clear()
-        if not self._running:
-            return
         for call in self._running.values():
             if call is not caller:
                 call.cancel()
@@ -75,14 +75,15 @@ class UpdateHooks:
             await within(clock, seconds, lambda: self._drain(caller))
         except TimeoutError:
             details = ": %(count)d cancelled calls were not over after %(seconds)g s; abandoned"
-            self._log_cancelled(details, len(self._running), seconds)
+            count = len(self._running)
+            Event.HOOK_CANCELLED.log(logger, details=details, hook="on_update", count=count, seconds=seconds)
 
     async def _drain(self, caller: asyncio.Task[Any] | None) -> None:
         while calls := [call for call in self._running.values() if call is not caller]:
             await asyncio.wait(calls)
 
     def _call(self, task: VideoTask) -> None:
-        with contain_hook(self._logger, "on_update", task_id=task.id):
+        with contain_hook(logger, "on_update", task_id=task.id):
             context = self._context.copy()
             pending = context.run(self._hook, task)
             if inspect.isawaitable(pending):
@@ -92,7 +93,7 @@ class UpdateHooks:
                 call.add_done_callback(partial(self._ended, task.id, pending))
 
     async def _run(self, task_id: str, pending: Awaitable[Any]) -> None:
-        with contain_hook(self._logger, "on_update", task_id=task_id):
+        with contain_hook(logger, "on_update", task_id=task_id):
             await pending
 
     def _ended(self, task_id: str, pending: Awaitable[Any], call: asyncio.Task[None]) -> None:
@@ -106,6 +107,3 @@ class UpdateHooks:
             if first is None:
                 break
             self._call(self._waiting.pop(first))
-
-    def _log_cancelled(self, details: str, count: int, seconds: float | None) -> None:
-        Event.HOOK_CANCELLED.log(self._logger, details=details, hook="on_update", count=count, seconds=seconds)

@@ -3,6 +3,7 @@ polled."""
 
 import asyncio
 import copy
+import math
 from collections import deque
 from collections.abc import Awaitable, Iterator, Sequence
 from functools import partial
@@ -31,6 +32,8 @@ AT_ONCE = 250
 
 #: The number of listeners that time out in one turn: each of them is a task that then runs, and raises.
 EXPIRE_AT_ONCE = 50
+
+_LONGEST_TIMEOUT = 1e12
 
 E = TypeVar("E", bound=Exception)
 
@@ -138,10 +141,17 @@ class Deadlines:
     _free: list[int] = field(init=False, factory=list)
     """Numbers that are used again."""
 
-    def put(self, due: float, listener: Listener) -> None:
+    def put(self, listener: Listener, now: float) -> float | None:
+        """Start the time limit of a listener, and return when it ends; None for never. NaN raises a ValueError."""
+        if listener.timeout is None or listener.timeout > _LONGEST_TIMEOUT:
+            return None
+        if math.isnan(listener.timeout):
+            raise ValueError("a timeout is a number of seconds or None, not NaN")
+        due = now + max(listener.timeout, 0.0)
         listener.number = self._free.pop() if self._free else len(self._listeners)
         self._listeners[listener.number] = listener
         self._agenda.put(due, listener.number)
+        return due
 
     def remove(self, listener: Listener) -> None:
         """Remove a listener; it has no effect if it has no deadline, or was popped."""
@@ -165,10 +175,9 @@ class Deadlines:
 class Waiter(Listener):
     """``wait``: needs only the end."""
 
-    end: "asyncio.Future[VideoTask | Exception | LastState]" = field(
+    end: "asyncio.Future[VideoTask | Exception]" = field(
         init=False, default=Factory(lambda: asyncio.get_running_loop().create_future())
     )
-    """The terminal task, an error, or what was known at the end of the time limit."""
 
     @property
     def has_ended(self) -> bool:
@@ -179,10 +188,6 @@ class Waiter(Listener):
         # An error is stored as a result: asyncio logs an exception that a cancelled waiter never retrieves.
         if not self.end.done():
             self.end.set_result(end)
-
-    def expired(self, seen: Sequence[LastState]) -> None:
-        if seen and not self.end.done():
-            self.end.set_result(seen[0])
 
 
 @define(eq=False, repr=False, weakref_slot=False)

@@ -12,7 +12,6 @@ import heapq
 import math
 from array import array
 from bisect import bisect_left, insort
-from collections.abc import Iterator
 
 from vidgen_async.watcher.stats import Lateness, PollRate
 
@@ -29,7 +28,6 @@ LEAST_RATE = 32.0
 _AT_ONCE = 0.1
 
 _BINS_PER_INTERVAL = 1024
-_LONGEST_TIMEOUT = 1e12
 _SPARE = 64
 _NONE = 2**32 - 1
 _NOT_IN_QUEUE = _NONE - 1
@@ -102,7 +100,9 @@ class Agenda:
             self._bins[place] = after
         else:
             del self._bins[place]
-            self._limit_order()
+            if len(self._order) > 2 * (len(self._bins) + len(self._sorted_bins)) + _SPARE:
+                self._order = [*self._bins, *self._sorted_bins]
+                heapq.heapify(self._order)
 
     def first_due(self) -> float | None:
         """Return the due time of the first number; None if there is none."""
@@ -122,22 +122,15 @@ class Agenda:
             if slots := self._sorted_bins.get(place):
                 return slots
             if place in self._bins:
-                self._sorted_bins[place] = sorted(self._pop_bin(place))
+                slots, number = [], self._bins.pop(place)
+                while number != _NONE:
+                    slots.append((-self.dues[number], -number))
+                    number = self._after[number]
+                self._sorted_bins[place] = sorted(slots)
             else:
                 self._sorted_bins.pop(place, None)
                 heapq.heappop(self._order)
         return []
-
-    def _pop_bin(self, place: int) -> Iterator[tuple[float, int]]:
-        number = self._bins.pop(place)
-        while number != _NONE:
-            yield -self.dues[number], -number
-            number = self._after[number]
-
-    def _limit_order(self) -> None:
-        if len(self._order) > 2 * (len(self._bins) + len(self._sorted_bins)) + _SPARE:
-            self._order = [*self._bins, *self._sorted_bins]
-            heapq.heapify(self._order)
 
 
 class Allowance:
@@ -173,6 +166,10 @@ class Schedule:
         self.interval = interval
         self.items = 0
         """How many are on the schedule or being polled."""
+        self.polls = 0
+        """How many have begun."""
+        self.paused_at: float | None = None
+        """When the present pause began, or one whose end was not reported yet."""
         self.paused_until = -math.inf
         self.is_behind = False
         self.lateness_last = 0.0
@@ -286,6 +283,7 @@ class Schedule:
         due = self._agenda.first_due()
         if due is None or due > time or self._polled.next_at > time:
             return None
+        self.polls += 1
         item = self._agenda.pop()
         self._delayed.discard(item)
         rate = max(self._least_rate, CATCH_UP * (self.items + self._extra) / self.interval)
@@ -305,6 +303,8 @@ class Schedule:
         until = now + min(seconds, LONGEST_PAUSE)
         if not until > held_until:
             return False
+        if now >= self.paused_until:
+            self.paused_at = now
         self._paused += math.ceil((until - held_until) / _GRAIN) * _GRAIN
         self.paused_until = until
         return True
@@ -322,15 +322,6 @@ class Schedule:
             self.is_behind = True
         elif self.is_behind and time - self._late_at > self.interval:
             self.is_behind = False
-
-
-def deadline(now: float, timeout: float | None) -> float | None:
-    """Return the time at which a timeout ends; None for never. NaN raises a ValueError."""
-    if timeout is None or timeout > _LONGEST_TIMEOUT:
-        return None
-    if math.isnan(timeout):
-        raise ValueError("a timeout is a number of seconds or None, not NaN")
-    return now + max(timeout, 0.0)
 
 
 def _later(time: float, interval: float) -> float:

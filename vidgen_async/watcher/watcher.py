@@ -5,12 +5,14 @@ import logging
 import math
 import sys
 from array import array
+from collections import Counter
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
     AsyncIterator,
     Awaitable,
     Callable,
+    Coroutine,
     Iterable,
     Iterator,
     Mapping,
@@ -24,7 +26,7 @@ from typing import Any, cast
 
 from attrs import Factory, define
 
-from vidgen_async.clock import Clock, all_in_turns, time_of
+from vidgen_async.clock import Clock, all_in_turns, in_turns, time_of
 from vidgen_async.errors import ClientStateError, ConfigurationError, ServiceError, TransportError
 from vidgen_async.events import Event, current_waits
 from vidgen_async.redaction.messages import is_plain_word
@@ -35,7 +37,9 @@ from vidgen_async.user_code import UserCode, describe
 from vidgen_async.watcher.hooks import OnUpdate, UpdateHooks
 from vidgen_async.watcher.listeners import (
     AT_ONCE,
+    EXPIRE_AT_ONCE,
     OWN,
+    Deadlines,
     Follower,
     Gatherer,
     LastState,
@@ -49,13 +53,18 @@ from vidgen_async.watcher.listeners import (
     copy_error,
     failed_error,
     key_of,
-    timeout_error,
 )
-from vidgen_async.watcher.poll_loop import PollLoop
 from vidgen_async.watcher.poll_rules import CONFIRMED, GRACE, LONGEST_OUTAGE, ends_watch, fault_of, final_error
-from vidgen_async.watcher.schedule import LONGEST_PAUSE, Schedule, deadline
+from vidgen_async.watcher.schedule import LONGEST_PAUSE, Schedule
 from vidgen_async.watcher.stats import WatcherStats
 
+logger = logging.getLogger("vidgen_async.watcher")
+
+#: The scheduler waits at least this long (seconds) between two turns without a wake-up, but not for more than a
+#: hundredth of the interval: thousands of polls per second are started in small groups.
+_TICK = 0.016
+#: A sleep that ended too early because of a rounding error is continued for this long.
+_BLINK = 1e-6
 #: The number of ids that are collected in one turn of the event loop.
 _IDS_AT_ONCE = 4096
 #: The number of tasks without listeners whose last poll is remembered for one interval.
@@ -116,7 +125,6 @@ class Watcher:
         interval: float = 60.0,
         concurrency: int = 64,
         first_polls: int = 32,
-        logger: logging.Logger | None = None,
         on_update: OnUpdate | None = None,
         on_terminal: Callable[[str, VideoTask], None] | None = None,
         is_origin_known: Callable[[], bool] = lambda: False,
@@ -127,7 +135,6 @@ class Watcher:
             raise ConfigurationError(message)
         self._poll = poll
         self._clock = clock
-        self._logger = logger or logging.getLogger("vidgen_async.watcher")
         self._concurrency = concurrency
         self._hooks = self._make_hooks(on_update, Context())
         self._on_terminal = on_terminal
@@ -153,23 +160,23 @@ class Watcher:
         self._details: dict[int, TaskDetails] = {}
         self._other_polls: dict[int, Poll] = {}
         """With which a task is polled, unless that is the watcher's own."""
-        self._poll_loop = PollLoop(
-            clock=clock,
-            schedule=self._schedule,
-            concurrency=concurrency,
-            poll=self._poll_row,
-            expiring=self._expiring,
-            on_failure=self._fail,
-            logger=self._logger,
-        )
+        self._deadlines = Deadlines()
+        self._pollers: dict[int, asyncio.Task[None]] = {}
+        """Those that poll now, by their rows, without those whose task is no longer watched."""
+        self._polled: dict[asyncio.Task[None], int] = {}
+        """The rows that they poll."""
+        self._parked: dict[asyncio.Task[None], asyncio.Future[int | None]] = {}
+        """Where those without work get their next row; None ends them."""
+        self._workers: set[asyncio.Task[None]] = set()
+        self._scheduler: asyncio.Task[None] | None = None
+        self._sleep: asyncio.Future[None] | None = None
+        """Of the scheduler; it is cancelled to wake it."""
+        self._sleeps_until = math.inf
+        self._rested_at = -math.inf
         self._waiting = 0
-        self._polls = 0
         self._is_origin_known = is_origin_known
         self._find_accepted = find_accepted
-        self._has_polled = False
-        """Whether a poll has succeeded."""
-        self._errors: dict[str, int] = {}
-        self._paused_at: float | None = None
+        self._errors: Counter[str] = Counter()
         self._is_closed = False
 
     # -- waiting -----------------------------------------------------------------------------------------------------
@@ -188,7 +195,6 @@ class Watcher:
         ends only this one.
 
         Args:
-            task_id: The task.
             timeout: Seconds for everything, including a poll in progress; with zero or less no poll is made.
             accepted_at: The clock's time of the receipt, if it is known; for two minutes from then a 404 proves
                 nothing.
@@ -202,8 +208,6 @@ class Watcher:
         async with self._listening(waiter, first_poll_after):
             self._attach(task_id, waiter, accepted_at, first_poll_after)
             end = await waiter.end
-            if isinstance(end, LastState):
-                raise timeout_error(end, timeout)
             if isinstance(end, Exception):
                 raise copy_error(end)
             if end.status == "failed":
@@ -237,7 +241,7 @@ class Watcher:
         task_ids: Iterable[str],
         *,
         timeout: float | None = ONE_DAY,
-        accepted_at: Mapping[str, float] | None = None,
+        accepted_at: Mapping[str, float | None] | None = None,
         on_update: OnUpdate | None = None,
         first_poll_after: float = 0.0,
         polling: Polling = OWN,
@@ -315,8 +319,8 @@ class Watcher:
         return WatcherStats(
             tasks=self._schedule.items,
             waiting=self._waiting,
-            in_flight=self._poll_loop.in_flight,
-            polls=self._polls,
+            in_flight=len(self._polled),
+            polls=schedule.polls,
             polls_per_second=schedule.rate.per_second(now),
             errors=dict(self._errors),
             lateness_last=schedule.lateness_last,
@@ -336,7 +340,10 @@ class Watcher:
         """Stop polling, and end all workers. Waiters raise a ClientStateError. Running async hooks have ``grace``
         seconds to end. It can be called several times."""
         self._is_closed = True
-        await self._poll_loop.aclose()
+        workers = self._workers - {asyncio.current_task()}
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
         await all_in_turns(self._clock, self._ending_all(None))
         if self._hooks is not None:
             await self._hooks.aclose(self._clock, grace)
@@ -348,7 +355,7 @@ class Watcher:
         if on_update is None:
             return None
         context = copy_context() if context is None else context
-        return UpdateHooks(on_update, limit=self._concurrency, logger=self._logger, context=context)
+        return UpdateHooks(on_update, limit=self._concurrency, context=context)
 
     def _without_own(self, polling: Polling) -> Polling:
         """Return the polling with None for what is the watcher's own."""
@@ -369,14 +376,23 @@ class Watcher:
         """The call that made the listener: it is reported, its time limit runs, and then it leaves its tasks."""
         wait, ids = listener.wait_number, listener.ids
         task_id = ids[0] if len(ids) == 1 else None
-        Event.WAIT_STARTED.log(self._logger, wait=wait, count=len(ids), task_id=task_id)
+        Event.WAIT_STARTED.log(logger, wait=wait, count=len(ids), task_id=task_id)
         error: str | None = None
         try:
-            until = self._join(listener, first_poll_after)
+            if not 0.0 <= first_poll_after < math.inf:
+                raise ValueError(f"first_poll_after is a number of seconds, 0 or more: {first_poll_after!r}")
+            if self._is_closed:
+                raise _closed_error(ids)
+            until = self._deadlines.put(listener, self._clock.now())
+            if until is not None:
+                self._wake()
+            self._waiting += 1
             try:
                 yield
             finally:
-                leaving = chain(self._leaving(listener), listener.dropping())
+                self._deadlines.remove(listener)
+                self._waiting -= 1
+                leaving = chain(self._detaching(listener), listener.dropping())
                 if len(ids) == 1:
                     next(leaving, None)  # without a turn of the event loop
                 await all_in_turns(self._clock, leaving)
@@ -386,20 +402,7 @@ class Watcher:
             error = None if isinstance(failure, GeneratorExit) else type(failure).__name__
             raise
         finally:
-            Event.WAIT_ENDED.log(self._logger, wait=wait, error=error)
-
-    def _join(self, listener: Listener, first_poll_after: float) -> float | None:
-        """Start the time limit of the listener, and return when it ends."""
-        if not 0.0 <= first_poll_after < math.inf:
-            raise ValueError(f"first_poll_after is a number of seconds, 0 or more: {first_poll_after!r}")
-        if self._is_closed:
-            raise _closed_error(listener.ids)
-        due = deadline(self._clock.now(), listener.timeout)
-        self._waiting += 1
-        if due is not None:
-            self._poll_loop.deadlines.put(due, listener)
-            self._poll_loop.wake()
-        return due
+            Event.WAIT_ENDED.log(logger, wait=wait, error=error)
 
     def _attach(self, task_id: str, listener: Listener, accepted_at: float | None, after: float) -> None:
         if self._is_closed:
@@ -408,21 +411,21 @@ class Watcher:
         if listener.is_over:
             listener.expired([LastState(task_id)])
             return
-        now, polling = self._clock.now(), listener.polling
-        interval = polling.interval or self._schedule.interval
+        now, polling, schedule = self._clock.now(), listener.polling, self._schedule
+        interval = polling.interval or schedule.interval
         row = self._rows.get(key_of(task_id, polling.poll))
-        if row in self._left and not self._schedule.is_waiting(row, now):
+        if row in self._left and not schedule.is_waiting(row, now):
             self._drop(row)
             row = None
         if row is None:
             row = self._add(task_id, polling.poll)
-            self._schedule.add(row, now, interval=interval, after=after)
+            schedule.add(row, now, interval=interval, after=after)
         elif row in self._left:
             del self._left[row]
-            self._schedule.resume(row, now, interval=interval, after=after)
+            schedule.resume(row, now, interval=interval, after=after)
         else:
-            self._schedule.bring_forward(row, now, interval=interval, after=after)
-        self._poll_loop.wake()
+            schedule.bring_forward(row, now, interval=interval, after=after)
+        self._wake()
         if self._firsts[row] in (None, listener):
             self._firsts[row] = listener
         else:
@@ -431,18 +434,6 @@ class Watcher:
             self._set_accepted(row, accepted_at)
         if (task := self._tasks.get(row)) is not None:
             listener.changed(task)
-
-    def _leaving(self, listener: Listener) -> Iterator[object]:
-        self._poll_loop.deadlines.remove(listener)
-        self._waiting -= 1
-        return self._detaching(listener)
-
-    def _expiring(self, listener: Listener) -> Iterator[None]:
-        """Expire the listener. Tasks that end meanwhile are reported as ended."""
-        listener.is_over = True
-        for seen in self._detaching(listener):
-            listener.expired(seen)
-            yield
 
     def _detaching(self, listener: Listener) -> Iterator[list[LastState]]:
         """Remove the listener from its tasks, a few in each step, which returns what is known of them."""
@@ -455,15 +446,14 @@ class Watcher:
                 if row is None or not self._discard_listener(row, listener):
                     continue
                 seen.append(self._last_state(row))
-                if next(self._listeners(row), None) is not None:
-                    if listener.polling.interval is not None:
-                        self._schedule.set_interval(row, self._shortest_interval(row))
-                    continue
-                self._stop(row)
-                if number < remembered_from:
-                    self._drop(row)
-                else:
-                    self._remember(row)
+                if next(self._listeners(row), None) is None:
+                    self._stop(row)
+                    if number < remembered_from:
+                        self._drop(row)
+                    else:
+                        self._remember(row)
+                elif listener.polling.interval is not None:
+                    self._schedule.set_interval(row, self._shortest_interval(row))
             yield seen
 
     def _discard_listener(self, row: int, listener: Listener) -> bool:
@@ -493,11 +483,11 @@ class Watcher:
     def _stop(self, row: int) -> None:
         """Stop watching a task at once, and cancel its poll."""
         self._schedule.remove(row)
-        poller = self._poll_loop.pollers.pop(row, None)
+        poller = self._pollers.pop(row, None)
         if poller is not None and poller is not asyncio.current_task():
             poller.cancel()
         if not self._schedule.items:
-            self._poll_loop.wake()
+            self._wake()
 
     def _remember(self, row: int) -> None:
         """Remember the last poll for one interval: a new listener must not cause an earlier poll."""
@@ -590,13 +580,142 @@ class Watcher:
             return True
         return details is not None and any(one.keeps_tasks for one in details.listeners)
 
+    # -- the loop that polls -------------------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        """Wake the scheduler if there is something to do before it wakes by itself, or nothing any more."""
+        # If it sleeps as short as possible, as while there are many polls, there is no need to find out.
+        is_late = self._sleeps_until > self._rested_at and self._next_turn() < self._sleeps_until
+        if self._sleep is not None and (is_late or not self._schedule.items):
+            self._sleep.cancel()
+        if self._schedule.items and (self._scheduler is None or self._scheduler.done()):
+            self._scheduler = self._spawn(self._run(), "vidgen watcher")
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        # A context of its own: otherwise every poll would belong to the first waiter's trace (and log context).
+        worker = asyncio.get_running_loop().create_task(work, name=name, context=Context())
+        self._workers.add(worker)
+        worker.add_done_callback(self._ended)
+        return worker
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                await in_turns(self._clock, self._expiring_due())
+                if not self._schedule.items:
+                    break
+                now = self._clock.now()
+                while not self._is_full and (row := self._take(now)) is not None:
+                    self._assign(self._unpark(row) or self._spawn(self._run_poller(row), "vidgen poller"), row)
+                self._rested_at = now + min(_TICK, self._schedule.interval / 100.0)
+                self._sleeps_until = due = self._next_turn()
+                if due < math.inf:
+                    seconds = max(due - self._clock.now(), _BLINK)
+                    self._sleep = self._spawn(self._clock.sleep(seconds), "vidgen watcher alarm")
+                else:
+                    self._sleep = asyncio.get_running_loop().create_future()
+                await asyncio.wait({self._sleep})
+        finally:
+            if self._sleep is not None:
+                self._sleep.cancel()
+            while self._unpark(None) is not None:
+                pass
+
+    def _expiring_due(self) -> Iterator[None]:
+        """Expire the listeners whose deadline has come. Tasks that end meanwhile are reported as ended."""
+        for number in count(1):
+            if (due := self._deadlines.first_due()) is None or due > self._clock.now():
+                break
+            listener = self._deadlines.pop()
+            listener.is_over = True
+            for step, seen in enumerate(self._detaching(listener)):
+                listener.expired(seen)
+                if step:
+                    yield
+            if number % EXPIRE_AT_ONCE == 0:
+                yield
+
+    def _next_turn(self) -> float:
+        """Return when the scheduler has something to do. While all pollers are busy, they continue by themselves."""
+        dues = self._deadlines.first_due(), None if self._is_full else self._schedule.wake_at()
+        return max(min((due for due in dues if due is not None), default=math.inf), self._rested_at)
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._polled) >= self._concurrency
+
+    def _assign(self, poller: asyncio.Task[None], row: int) -> None:
+        self._pollers[row], self._polled[poller] = poller, row
+
+    async def _run_poller(self, row: int | None) -> None:
+        """Poll this task, then those that the poller is assigned to."""
+        poller = cast("asyncio.Task[None]", asyncio.current_task())
+        while row is not None:
+            await self._poll_row(row, poller)
+            row = self._take(self._clock.now()) if self._is_full else None
+            if row is None:
+                row = await self._park(poller)
+            else:
+                self._assign(poller, row)
+                await self._clock.sleep(0)  # polls that never wait must not block the event loop
+
+    async def _park(self, poller: asyncio.Task[None]) -> int | None:
+        """Wait for the next row; None if there is none."""
+        del self._polled[poller]
+        if self._is_closed or not self._schedule.items:
+            return None
+        self._wake()
+        next_row: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+        self._parked[poller] = next_row
+        return await next_row
+
+    def _unpark(self, row: int | None) -> asyncio.Task[None] | None:
+        """Give a parked poller its next row, or None to end it; return the poller, if there was one."""
+        while self._parked:
+            poller, next_row = self._parked.popitem()
+            if not next_row.done():  # it was not cancelled from outside
+                next_row.set_result(row)
+                return poller
+        return None
+
+    def _take(self, now: float) -> int | None:
+        schedule = self._schedule
+        was_behind = schedule.is_behind
+        row = schedule.take(now)
+        if schedule.is_behind and not was_behind:
+            fields: dict[str, Any] = {"interval": schedule.interval, "concurrency": self._concurrency}
+            fields |= {"late": schedule.lateness_last, "count": schedule.items, "seconds": schedule.interval_now}
+            Event.WATCHER_LATE.log(logger, **fields)
+        elif was_behind and not schedule.is_behind:
+            Event.WATCHER_ON_TIME.log(logger, interval=schedule.interval)
+        return row
+
+    def _ended(self, worker: asyncio.Task[None]) -> None:
+        self._workers.discard(worker)
+        row = self._polled.pop(worker, None)
+        if self._is_closed:
+            return  # the watcher ends the tasks
+        if row is not None:
+            if self._pollers.get(row) is worker:  # cancelled from outside during a poll: the task stays watched
+                del self._pollers[row]
+                self._schedule.reschedule(row, self._clock.now())
+            self._wake()
+        error = None if worker.cancelled() else worker.exception()
+        if worker.cancelled() and worker in (self._sleep, self._scheduler) and not worker.cancelling():
+            error = asyncio.CancelledError()  # the clock's own
+        if error is not None:
+            Event.WATCHER_FAILED.log(logger, exc_info=error)
+            self._fail(error if isinstance(error, Exception) else _stopped(f"raised {describe(error)}"))
+        elif worker is self._scheduler and self._schedule.items:
+            self._fail(_stopped())
+
     # -- polling -----------------------------------------------------------------------------------------------------
 
     async def _poll_row(self, row: int, poller: asyncio.Task[None]) -> None:
-        self._polls += 1
-        if self._paused_at is not None and (now := self._clock.now()) >= self._schedule.paused_until:
-            seconds, self._paused_at = now - self._paused_at, None
-            Event.WATCHER_RESUMED.log(self._logger, seconds=seconds)
+        schedule = self._schedule
+        if schedule.paused_at is not None and (now := self._clock.now()) >= schedule.paused_until:
+            seconds, schedule.paused_at = now - schedule.paused_at, None
+            Event.WATCHER_RESUMED.log(logger, seconds=seconds)
         task_id, is_task_needed = self._task_ids[row], self._keeps(row)
         last = None if is_task_needed and row not in self._tasks else self._marks[row] or None
         current_waits.set(lambda: (listener.wait_number for listener in self._listeners(row)))
@@ -607,27 +726,24 @@ class Watcher:
         if call.error is not None:  # the table of faults decides about each
             error = call.error
             found = error if isinstance(error, Exception) else TransportError(f"the poll raised {describe(error)}")
-            if fault_of(found) is PollFailure.GONE and not self._is_new(row):
-                await self._look_up(row, poller)
-        if self._poll_loop.pollers.get(row) is not poller:
+            if fault_of(found) is PollFailure.GONE and not self._is_new(row) and self._find_accepted is not None:
+                with (
+                    UserCode()
+                ):  # for two minutes from its receipt a 404 proves nothing; a failed journal knows nothing
+                    moment = await self._find_accepted(task_id)
+                    if moment is not None and self._pollers.get(row) is poller:
+                        self._set_accepted(row, time_of(self._clock, moment))
+        if self._pollers.get(row) is not poller:
             return  # the last listener has gone, and the row may have another task
-        del self._poll_loop.pollers[row]
+        del self._pollers[row]
         end = self._note_error(row, found) if isinstance(found, Exception) else self._note_answer(row, found, mark)
         if end is not None:
             steps = self._end(row, end)
             self._notify(end)
             await all_in_turns(self._clock, steps)
 
-    async def _look_up(self, row: int, poller: asyncio.Task[None]) -> None:
-        """Look up when the task was accepted: for two minutes from then a 404 proves nothing."""
-        with UserCode():  # a journal that fails knows nothing
-            moment = None if self._find_accepted is None else await self._find_accepted(self._task_ids[row])
-            if moment is not None and self._poll_loop.pollers.get(row) is poller:
-                self._set_accepted(row, time_of(self._clock, moment))
-
     def _note_answer(self, row: int, found: VideoTask | str | None, mark: int | None) -> VideoTask | None:
         """Handle a poll that succeeded. Return the task if it has ended; otherwise it is polled again."""
-        self._has_polled = True
         self._marks[row] = mark or 0
         if (details := self._details.get(row)) is not None:
             details.fault = details.trouble = None
@@ -637,7 +753,7 @@ class Watcher:
         if found is not None:
             self._note_state(row, found if isinstance(found, str) else found.status)
         if task is not None and task.is_terminal:
-            Event.TASK_ENDED.log(self._logger, task_id=task_id, state=task.status, **_facts_of(task))
+            Event.TASK_ENDED.log(logger, task_id=task_id, state=task.status, **_facts_of(task))
             self._tasks[row] = task
             if self._on_terminal is not None:
                 self._on_terminal(task_id, task)
@@ -646,7 +762,7 @@ class Watcher:
         if found is not None and (task is None or not self._keeps(row)):
             self._tasks.pop(row, None)  # it is older
         elif task is not None and task != self._tasks.get(row):
-            Event.TASK_CHANGED.log(self._logger, task_id=task_id, state=self._states[row])
+            Event.TASK_CHANGED.log(logger, task_id=task_id, state=self._states[row])
             self._tasks[row] = task
             for listener in self._listeners(row):
                 listener.changed(task)
@@ -657,39 +773,35 @@ class Watcher:
         """Handle a poll that failed. Return the error that ends the watch, if it does."""
         task_id, now, details = self._task_ids[row], self._clock.now(), self._make_details(row)
         fault, trouble, is_new = fault_of(error), type(error).__name__, details.is_new(now)
-        self._errors[trouble] = self._errors.get(trouble, 0) + 1
+        self._errors[trouble] += 1
         if fault is not details.fault:
             details.in_a_row, details.since = 0, now
         details.in_a_row += 1
         details.fault, details.trouble = fault, trouble
-        is_outage = now - details.since < LONGEST_OUTAGE and (self._is_origin_known() or self._has_polled)
+        is_outage = now - details.since < LONGEST_OUTAGE and self._is_origin_known()
         if ends_watch(fault, details.in_a_row, is_new=is_new, is_outage=is_outage):
-            Event.WATCH_FAILED.log(self._logger, task_id=task_id, error=trouble)
+            Event.WATCH_FAILED.log(logger, task_id=task_id, error=trouble)
             return final_error(error, fault, task_id)
         service_error = error if isinstance(error, ServiceError) else None
         request_id = None if service_error is None else service_error.request_id
-        Event.POLL_FAILED.log(self._logger, task_id=task_id, error=trouble, fault=str(fault), request_id=request_id)
+        Event.POLL_FAILED.log(logger, task_id=task_id, error=trouble, fault=str(fault), request_id=request_id)
         retry_after = None if service_error is None or fault is not PollFailure.BUSY else service_error.retry_after
         after = 0.0
         if retry_after is not None and row in self._other_polls:
             after = min(retry_after, LONGEST_PAUSE)  # the limits of one API key are not those of another
         elif retry_after is not None:
-            self._pause(task_id, now, retry_after)
+            was_paused = now < self._schedule.paused_until
+            if self._schedule.pause(now, retry_after) and not was_paused:
+                Event.WATCHER_PAUSED.log(logger, task_id=task_id, seconds=self._schedule.paused_until - now)
         self._schedule.reschedule(row, now, soon=fault in CONFIRMED and not is_new, after=after)
         return None
-
-    def _pause(self, task_id: str, now: float, seconds: float) -> None:
-        was_paused = now < self._schedule.paused_until
-        if self._schedule.pause(now, seconds) and not was_paused:
-            self._paused_at = now
-            Event.WATCHER_PAUSED.log(self._logger, task_id=task_id, seconds=self._schedule.paused_until - now)
 
     def _note_state(self, row: int, status: str | None) -> None:
         state = "missing" if status is None else sys.intern(_show_state(str(status)))
         self._states[row] = state
         if status not in KNOWN_STATES and state not in (details := self._make_details(row)).warned:
             details.warned += (state,)
-            Event.TASK_UNKNOWN_STATE.log(self._logger, task_id=self._task_ids[row], state=state)
+            Event.TASK_UNKNOWN_STATE.log(logger, task_id=self._task_ids[row], state=state)
 
     def _notify(self, found: VideoTask | Exception) -> None:
         if self._hooks is not None and isinstance(found, VideoTask):
@@ -721,3 +833,7 @@ def _show_state(status: str) -> str:
 def _closed_error(task_ids: Sequence[str]) -> ClientStateError:
     named = f"task {task_ids[0]!r}" if len(task_ids) == 1 else "the tasks"
     return ClientStateError(f"the client was closed, but tasks continue; wait for {named} with another client")
+
+
+def _stopped(why: str = "was cancelled") -> ClientStateError:
+    return ClientStateError(f"the watcher {why}, but tasks continue; wait for them again by their ids")
