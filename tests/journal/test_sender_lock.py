@@ -12,7 +12,7 @@ import pytest
 
 from tests.journal.conftest import ACCOUNT, NOW, SERVICE, accepted, ref_of, rows, sending
 from vidgen_async.journal import SqliteJournal
-from vidgen_async.journal.sqlite import sender_lock
+from vidgen_async.journal.sqlite import side_files
 from vidgen_async.journal.sqlite.side_files import find_side_files
 from vidgen_async.types.orders import OrderState
 
@@ -67,7 +67,7 @@ def senders(path: Path) -> Path:
 
 def end(journal: SqliteJournal) -> None:
     """Release the lock as the system does when the process has ended."""
-    sender_lock._close(journal._sender_lock._descriptors)
+    side_files._close(journal._sender_lock._descriptors)
 
 
 async def read_state(journal: SqliteJournal) -> OrderState:
@@ -179,9 +179,9 @@ async def test_where_a_lock_cannot_be_held_attempts_are_sending_until_their_dead
 ):
     options = {}
     if reason == "no such locks":
-        monkeypatch.setattr(sender_lock, "_IS_SUPPORTED", False)
+        monkeypatch.setattr(side_files, "_IS_SUPPORTED", False)
     elif reason == "locks without effect":
-        monkeypatch.setattr(sender_lock.fcntl, "F_OFD_SETLK", sender_lock.fcntl.F_OFD_GETLK)
+        monkeypatch.setattr(side_files.fcntl, "F_OFD_SETLK", side_files.fcntl.F_OFD_GETLK)
     elif reason == "not permitted":
         senders.mkdir()
     else:

@@ -36,8 +36,8 @@ from vidgen_async import Client, JournalError, UncertainCreateError
 from vidgen_async.journal import OrderChanged, PostgresJournal, SqliteJournal
 from vidgen_async.journal.postgres import session_lock
 from vidgen_async.journal.sql.journal import SqlJournal
-from vidgen_async.journal.sqlite.sender_lock import SenderLock
-from vidgen_async.journal.sqlite.sender_lock import _close as close_all
+from vidgen_async.journal.sqlite.side_files import SenderLock
+from vidgen_async.journal.sqlite.side_files import _close as close_all
 from vidgen_async.sandbox import Fault, Sandbox
 from vidgen_async.types.orders import Attempt, AttemptOutcome, Closing, Order, OrderState
 

@@ -54,14 +54,13 @@ from vidgen_async.orders.error_messages import (
     uncertain,
     wrong_state,
 )
-from vidgen_async.orders.evidence import evidence_of_answer, evidence_without_answer
+from vidgen_async.orders.evidence import decode_body, evidence_of_answer, evidence_without_answer, split_response
 from vidgen_async.orders.results import Results
 from vidgen_async.orders.settlement import Settlement, report_found_uncertain, report_outcome
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import showable, visible_headers
 from vidgen_async.service import request_records
 from vidgen_async.service.api_keys import Key
-from vidgen_async.service.body_decoding import decode_body, split_response
 from vidgen_async.service.candidates import find_candidates
 from vidgen_async.service.codec import Answer, is_json_object
 from vidgen_async.service.endpoints import Endpoints, is_same_request, model_of, prompt_of

@@ -18,7 +18,6 @@ from yarl import URL
 from vidgen_async.errors import UnexpectedResponseError
 from vidgen_async.redaction.known_values import KnownValues, as_known_values
 from vidgen_async.redaction.messages import excerpt, showable
-from vidgen_async.service.body_decoding import read_json
 from vidgen_async.types.http import Headers
 from vidgen_async.types.resources import (
     ACTIVE_STATES,
@@ -36,8 +35,34 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: Arrays and objects in values of the service are nested at most so deep.
+DEEPEST = 100
+
+_decode = json.JSONDecoder().decode
+
 
 # -- reading values --------------------------------------------------------------------------------------------------
+
+
+def read_json(body: bytes) -> Any:
+    """The JSON value; ValueError, or RecursionError, if it is none. Arrays and objects at the level ``DEEPEST`` are
+    empty: what is nested deeper cannot be pickled or written as JSON in every place in a program."""
+    try:
+        value = _decode(body.decode())  # faster than json.loads, which finds out the encoding first
+    except ValueError:
+        value = json.loads(body)
+    if body.count(b"[") + body.count(b"{") > DEEPEST:
+        level = _containers([value])
+        for _ in range(DEEPEST - 1):
+            level = [inner for outer in level for inner in _containers(outer)]
+        for deepest in level:
+            deepest.clear()
+    return value
+
+
+def _containers(outer: Any) -> list[Any]:
+    items = outer.values() if isinstance(outer, dict) else outer
+    return [item for item in items if isinstance(item, list | dict)]
 
 
 def _integer(value: Any) -> int:

@@ -14,8 +14,7 @@ from vidgen_async.errors import JournalError
 from vidgen_async.events import Event
 from vidgen_async.journal.sqlite import schema
 from vidgen_async.journal.sqlite.file_lock import FileLock, LockedConnection
-from vidgen_async.journal.sqlite.sender_lock import SenderLock
-from vidgen_async.journal.sqlite.side_files import LOCK, beside, find_side_files, is_lost, is_marked
+from vidgen_async.journal.sqlite.side_files import LOCK, SenderLock, beside, find_side_files, is_lost, is_marked
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,7 @@ from typing import TypeVar
 
 from attrs import asdict
 
-from vidgen_async.journal.sqlite.sender_lock import SenderLock
-from vidgen_async.journal.sqlite.side_files import is_marked, mark
+from vidgen_async.journal.sqlite.side_files import SenderLock, is_marked, mark
 from vidgen_async.types.orders import OrderRef
 
 try:

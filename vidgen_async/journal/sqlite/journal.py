@@ -12,7 +12,7 @@ from vidgen_async.journal.sql.queries import Database
 from vidgen_async.journal.sqlite.connection_thread import ConnectionThread
 from vidgen_async.journal.sqlite.file import JournalFile
 from vidgen_async.journal.sqlite.file_lock import LockedConnection
-from vidgen_async.journal.sqlite.sender_lock import SenderLock
+from vidgen_async.journal.sqlite.side_files import SenderLock
 
 T = TypeVar("T")
 
