@@ -20,6 +20,8 @@ BASE_URL = "https://video.test/openapi/v1"
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 #: Some 50 ms of CPU time on a slow machine; it was 0.6 s to 10 s.
 MOST_SECONDS = 0.3
+#: The same of a prompt, which is prepared in a thread: some 20 ms; 80 ms or more on the event loop.
+MOST_SECONDS_OF_PROMPT = 0.06
 #: A megabyte each.
 PROMPTS = {
     "numbered": "".join(f"frame {number}: a boat sails at dawn, " for number in range(27_000)),
@@ -55,7 +57,7 @@ async def test_a_prompt_of_a_megabyte_never_holds_the_event_loop(kind, status, s
     async with client_of(status, shape(prompt)) as client, passes.measured():
         with pytest.raises(error) as caught:
             await client.videos.create(model="m", prompt=prompt, order_id="order", validate=False)
-    assert passes.longest < MOST_SECONDS
+    assert passes.longest < MOST_SECONDS_OF_PROMPT
     assert "boat" not in str(caught.value)
     assert "小船" not in str(caught.value)
     assert "boat" not in str(caught.value.attempts[-1].evidence.cause)
