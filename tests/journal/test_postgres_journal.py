@@ -216,7 +216,7 @@ async def test_an_error_that_the_server_reports_late_is_that_of_its_operation(jo
 
 
 async def test_an_error_of_the_server_is_that_of_the_whole_group(journal, holding):
-    holding.failures["a"] = lambda db: db.execute("DO $$ BEGIN RAISE query_canceled; END $$", {})
+    holding.failures["b"] = lambda db: db.execute("DO $$ BEGIN RAISE query_canceled; END $$", {})
     outcomes = await holding.gather(journal, "a", "b")
     assert [type(outcome) for outcome in outcomes] == [JournalError] * 3
 
