@@ -31,7 +31,7 @@ def evidence_of_answer(answer: Answer, *, is_complete: bool, at: datetime) -> Ev
     if task_id is not None and not is_task_id(task_id):
         task_id = None  # no request could name it
     outcome = outcome_of_answer(answer.status, task_id)
-    # Long values are prepared in steps, later.
+    # Long values are prepared in a thread, later.
     known = KnownValues(value for value in answer.known if len(value) <= LONG_ANSWER)
     request_id = request_id_of(answer.headers, known)
     evidence = Evidence(outcome=outcome, at=at, status=answer.status, answered=True, request_id=request_id)
