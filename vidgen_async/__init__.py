@@ -56,20 +56,20 @@ _MODULES = (
 
 if not _typing.TYPE_CHECKING:  # otherwise type checkers would accept every attribute
 
-    def _lazy_names(namespace, homes, listed=()):
+    def _lazy_names(namespace, homes, modules=()):
         """The ``__all__``, ``__getattr__`` and ``__dir__`` of a package that has these names, and others in the modules
-        ``homes``, which are imported on first access."""
+        ``homes``, which are imported on first access. With ``modules``, which are listed too, so is every module."""
         package = namespace["__name__"]
         lazy = {name: home for home, names in homes.items() for name in names}
         own = (name for name, value in namespace.items() if name[0] != "_" and not isinstance(value, type(_sys)))
         public = sorted({*own, *lazy})
 
         def find(name):
-            import importlib.util  # noqa: PLC0415 - as above
+            import importlib.util  # noqa: PLC0415 - only where a name is looked up
 
             if name in lazy:
                 found = getattr(importlib.import_module(f"vidgen_async.{lazy[name]}"), name)
-            elif importlib.util.find_spec(f"{package}.{name}"):
+            elif modules and importlib.util.find_spec(f"{package}.{name}"):
                 found = importlib.import_module(f"{package}.{name}")
             else:
                 message = f"module {package!r} has no attribute {name!r}"
@@ -77,7 +77,7 @@ if not _typing.TYPE_CHECKING:  # otherwise type checkers would accept every attr
             namespace[name] = found
             return found
 
-        return public, find, lambda: sorted({*public, *listed})
+        return public, find, lambda: sorted({*public, *modules})
 
     __all__, __getattr__, __dir__ = _lazy_names(globals(), {
         "client": ("Client",),
@@ -94,4 +94,4 @@ if not _typing.TYPE_CHECKING:  # otherwise type checkers would accept every attr
             "VideoFields", "VideoRequest", "VideoTask",
         ),
         "watcher": ("Outcome",),
-    }, listed=(*_MODULES, "__version__"))  # fmt: skip
+    }, modules=(*_MODULES, "__version__"))  # fmt: skip

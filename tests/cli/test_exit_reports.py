@@ -9,7 +9,7 @@ from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.settings import Settings
 from vidgen_async.cli.terminal.exit_reports import Report, error_report, interrupt_report, watch_report
 from vidgen_async.orders import WHAT_TO_DO
-from vidgen_async.types import Attempt, VideoTask
+from vidgen_async.types import Attempt, OrderState, VideoTask
 
 ORDER = "order-1187"
 NOTHING, UNCERTAIN, TASK = "nothing was ordered", "the order may have arrived", "a task exists"
@@ -45,6 +45,10 @@ def failed(error: Exception, charge: str, stage: Stage, **more) -> Report:
     return error_report(error, state(charge, stage, **more))
 
 
+#: That of an order of which something else was asked than its task, such as its adoption.
+QUEUED = errors.OrderStateError("x", order_id=ORDER, state=OrderState.QUEUED)
+
+
 def watched(unfinished: int, total: int, ids: tuple[str, ...], command: str = "watch", **more) -> Report:
     run = RunState(**{"stage": WATCH} | more)
     run.explain = lambda _: watch_report(run, command, unfinished, total, ids)
@@ -53,6 +57,9 @@ def watched(unfinished: int, total: int, ids: tuple[str, ...], command: str = "w
 
 #: A report, what its text and its hint contain, and its commands.
 REPORTS: list[tuple[Report, str, str, tuple[str, ...]]] = [
+    # An order that could be sent is proposed only where its task was asked for.
+    (failed(QUEUED, NOTHING, CHECK, has_no_task=True), "x.", "", (RESUME,)),
+    (failed(QUEUED, NOTHING, CREATE), "x.", "", ()),
     # Interruptions.
     (interrupted(NOTHING, UPLOAD), "Interrupted while uploading the images. Nothing was ordered or charged.", "", ()),
     (interrupted(NOTHING, CREATE, durable=True), "charged. The journal has the order.", "", (RESUME,)),

@@ -146,8 +146,8 @@ def test_every_command_that_connects_to_the_service_has_the_same_options():
 
 
 def test_a_key_given_as_an_option_is_refused_without_showing_it(service, fails):
-    given = "--api-key=not-for-others", "--key=not-for-others"
-    for arguments in (("account", given[0]), ("account", given[1]), (given[0], "account")):
+    given = "--api-key=not-for-others", "--key=not-for-others", "--apikey=not-for-others"
+    for arguments in (*(("account", one) for one in given), (given[0], "account")):
         err = fails(2, *arguments)
         assert "the key cannot be passed as an option" in err
         assert "VIDGEN_API_KEY" in err
@@ -231,6 +231,10 @@ def test_completion_offers_no_order_id_that_a_shell_would_change_or_run(here, se
     assert ran.stderr == ""
     assert sorted(ran.stdout.splitlines()) == sorted(PLAIN_IDS)
     assert not (tmp_path / "made").exists()
+
+
+def test_the_fish_script_does_not_cut_a_word_at_a_comma(here):
+    assert '(string split --max 1 "," $completion)' in here("completion", "fish")[1]
 
 
 def test_wrong_usage_with_json_is_an_object(fails):

@@ -345,9 +345,11 @@ def test_an_order_without_a_task_is_refused_with_what_to_do(here, service, fails
     assert len(service.creates) == 2
 
 
-def test_a_task_is_read_without_a_journal_that_cannot_be_read(here, order, data_home, monkeypatch):
+@pytest.mark.parametrize("kept", [0, 100], ids=["no database", "a damaged one"])
+def test_a_task_is_read_without_a_journal_that_cannot_be_read(here, order, data_home, monkeypatch, kept):
     task_id = order()
-    (data_home / "vidgen" / "orders.db").write_bytes(b"no journal" * 1000)
+    stored = data_home / "vidgen" / "orders.db"
+    stored.write_bytes(stored.read_bytes()[:kept] + b"no journal" * 1000)
     for where in ("", "postgresql://h.test:1/x?port=nonsense", "sqlite:///missing/orders.db"):
         monkeypatch.setenv("VIDGEN_JOURNAL", where)
         code, out, err = here("get", task_id)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from contextlib import aclosing
 from datetime import UTC, datetime
 
@@ -61,6 +62,22 @@ async def test_a_prompt_of_a_megabyte_never_holds_the_event_loop(kind, status, s
     assert "boat" not in str(caught.value)
     assert "小船" not in str(caught.value)
     assert "boat" not in str(caught.value.attempts[-1].evidence.cause)
+
+
+@pytest.mark.parametrize(("status", "error"), [(400, RejectedError), (503, UncertainCreateError)])
+async def test_the_outcome_of_a_create_with_a_long_prompt_is_stored_although_no_thread_can_be_started(
+    monkeypatch, status, error
+):
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    prompt = "a boat sails at dawn, " * 2000
+    async with client_of(status, {"error": {"message": prompt}}) as client:
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(error) as caught:
+            await client.videos.create(model="m", prompt=prompt, order_id="order", validate=False)
+        assert caught.value.attempts[-1].evidence is not None
+    assert "boat" not in str(caught.value)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import closing
 from typing import Any
 
@@ -54,6 +55,21 @@ async def test_a_group_ends_after_so_many_operations_or_seconds(
     monkeypatch.setattr(groups, "LONGEST_GROUP", longest)
     await holding.gather(journal, *(f"order-{n}" for n in range(10)))
     assert commits == expected
+
+
+def test_a_group_that_is_executed_again_is_split_if_an_operation_then_fails():
+    class Connection:
+        def finish(self) -> None:
+            """As that of a database that reports all errors at once."""
+
+    waiting, outcomes = groups.Waiting(), iter([1, 2])
+    for _ in range(2):
+        waiting.add(lambda _: next(outcomes), Future())
+    group = waiting.next_group()
+    group.execute(Connection())  # but the connection was lost before the commit
+    with pytest.raises(StopIteration):
+        group.execute(Connection())
+    assert len(group.split()) == 2
 
 
 class UnexpectedError(BaseException):

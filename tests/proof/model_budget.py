@@ -311,7 +311,25 @@ class SumsWithoutTriggers(Design):
             yield move, after._replace(sums=world.sums)
 
 
+class OneMore(Design):
+    """The same rules, with an attempt that can begin after two sends and an adoption."""
+
+    def __init__(self) -> None:
+        super().__init__(limits=(2,), has_window=False)
+        self.most += 1
+
+
+class ReleasesAll(OneMore):
+    """One adoption stands for every open attempt."""
+
+    def released(self, attempts: tuple[Attempt, ...]) -> Iterator[Attempt]:
+        for n, attempt in enumerate(attempts, 1):
+            if attempt.outcome in OPEN and any(one.adopted and one.order == attempt.order for one in attempts[n:]):
+                yield attempt
+
+
 MUTANTS = (
+    ReleasesAll,
     ReservedAfterTheCommit,
     ReleasedWhenUncertain,
     ReleasedWhenAbandoned,

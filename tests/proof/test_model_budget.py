@@ -8,7 +8,7 @@ from attrs import evolve
 
 from tests.journal.conftest import NOW, SERVICE, accepted, evidence, order_of, permission, ref_of
 from tests.proof.model import search
-from tests.proof.model_budget import MUTANTS, Design, Move, World
+from tests.proof.model_budget import MUTANTS, Design, Move, OneMore, World
 from tests.proof.model_journals import REPLAYED, use_journal
 from vidgen_async.journal import Journal
 from vidgen_async.journal.base import OverBudget
@@ -29,6 +29,7 @@ search_once = cache(search)
         pytest.param(DESIGN, 70_000, id="a window"),
         pytest.param(Design(has_window=False), 9000, id="all time"),
         pytest.param(Design(has_window=False, dedup=True), 8000, id="all time, the key is known"),
+        pytest.param(OneMore(), 180_000, id="all time, one attempt more"),
     ],
 )
 def test_no_schedule_begins_an_attempt_above_its_limit(design, worlds):

@@ -91,7 +91,8 @@ def redact_again(document: Document, others: Iterable[Interaction]) -> Document:
 
 def _change(document: Document, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Document:
     reader, forms = Reader("in memory"), map(change, map(interaction_form, document.interactions))
-    return evolve(document, interactions=tuple(reader.interaction(form, "") for form in forms))
+    interactions = (reader.interaction(form, f"/interactions/{at}") for at, form in enumerate(forms))
+    return evolve(document, interactions=tuple(interactions))
 
 
 def map_line(line: dict[str, Any], text: Callable[[str], str], redactor: Redactor | None = None) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def _explain(error: click.ClickException) -> tuple[str, str]:
     hint = "" if context is None else f"For its arguments and options: {context.command_path} --help"
     text = error.format_message().rstrip(".")
     if isinstance(error, click.NoSuchOption) and context is not None:
-        if error.option_name.replace("_", "-") in ("--key", "--api-key"):
+        if "key" in error.option_name and error.option_name.replace("_", "-") != "--idempotency-key":
             text = "The key cannot be passed as an option, which other users could see: set VIDGEN_API_KEY"
         elif isinstance(context.command, click.Group):
             hint = f"Options follow the command: {context.command_path} COMMAND {error.option_name}. {hint}"

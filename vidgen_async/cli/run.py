@@ -15,7 +15,7 @@ from vidgen_async import Client, Order, Outcome, Receipt, RequestCheck, VideoTas
 from vidgen_async.cli.process import drop_lost_output
 from vidgen_async.cli.request_options import RequestOptions, choose_model, invalid
 from vidgen_async.cli.run_state import RunState, Stage
-from vidgen_async.cli.service_connection import OwnJournal, describe_settings, open_client
+from vidgen_async.cli.service_connection import OwnJournal, describe_settings, no_order_ids, open_client
 from vidgen_async.cli.settings import Access
 from vidgen_async.cli.targets import Target, copy_to_stdout
 from vidgen_async.cli.terminal.formatting import moment, seconds, show_value
@@ -90,10 +90,18 @@ class Run(RunState):
         """Return the ids of tasks with those of their orders; an error for an order without one, or a name of both."""
         stage, self.stage = self.stage, Stage.JOURNAL
         tasks: dict[str, str | None] = {}
+        is_readable = True
         for name in names:
             order = None
-            with suppress(errors.InvalidRequestError):  # no order has such an id
-                order = await self.client.orders.find(name)
+            try:
+                order = await self.client.orders.find(name) if is_readable else None
+            except errors.InvalidRequestError:
+                pass  # no order has such an id
+            except errors.JournalError as error:
+                if self.settings.journal:
+                    raise
+                is_readable = False
+                self.screen.warn(no_order_ids(error))
             tasks[name if order is None else await self._task_of(order)] = None if order is None else name
         self.stage = stage
         return tasks
@@ -110,7 +118,7 @@ class Run(RunState):
         order_id, receipt = order.order_id, order.receipt
         if receipt is None:
             self.note_order(order)
-            self.order_id, self.is_durable = order_id, True
+            self.order_id, self.is_durable, self.has_no_task = order_id, True, True
             if order.state in (OrderState.UNCERTAIN, OrderState.ABANDONED):
                 message = f"it is unknown whether the service accepted order {order_id!r}, which is {order.state}"
                 raise errors.UncertainCreateError(message, order_id=order_id)

@@ -61,6 +61,8 @@ class RunState:
     """Where the base URL and the proxy, if any, were set."""
     is_durable: bool = False
     """The order is in a journal that outlives this run."""
+    has_no_task: bool = False
+    """The order was named in place of its task, and has none."""
     has_given_order_id: bool = True
     """The user gave the order id, so the same command again is the same order."""
     is_abandoned: bool = False

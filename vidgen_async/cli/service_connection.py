@@ -108,13 +108,22 @@ async def _open_for_tasks(settings: Settings, warn: Callable[[str], None]) -> tu
     named = settings.journal
     try:
         found = open_journal(named, Access.EXISTING if named else Access.LOOKUP)
-        await found[0].check()
+        try:
+            await found[0].check()
+        except JournalError:
+            await found[0].aclose()
+            raise
     except (ConfigurationError, JournalError) as error:
         if named:
             raise
-        warn(f"no order ids are looked up, only task ids: {error.summary}")
+        warn(no_order_ids(error))
         return MemoryJournal(), ""
     return found
+
+
+def no_order_ids(error: ConfigurationError | JournalError) -> str:
+    """The warning of a command about tasks that goes on without the journal."""
+    return f"no order ids are looked up, only task ids: {error.summary}"
 
 
 def open_journal(text: str | None, access: Access) -> tuple[OwnJournal, str]:

@@ -45,8 +45,6 @@ async def watch_tasks(run: Run, names: Sequence[str], shard: Shard | None, *, is
         if unclear := await client.orders.list([OrderState.UNCERTAIN, OrderState.SENDING]):
             run.screen.print_fact("orders", f"{len(unclear)} uncertain or being sent; vidgen orders ls lists them")
     if tasks:
-        run.stage = Stage.WATCH
-        await run.check_reachable(next(iter(tasks)))
         with client.orders.results.hold(tasks):
             await watch(run, tasks, updates, is_live=is_live)
     elif is_in_journal:
@@ -75,6 +73,7 @@ async def watch(
         return watch_report(run, "watch", len(rows), len(progress.rows), ids)
 
     run.explain = explain
+    await run.check_reachable(next(iter(orders)))
     live = run.screen.live(render) if is_live else None
     run.shows_failed_polls = live is not None
     try:

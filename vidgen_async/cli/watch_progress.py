@@ -110,6 +110,8 @@ def task_of(update: VideoTask | Outcome) -> VideoTask | None:
 def _detail(task: VideoTask) -> str:
     if task.status == "failed":
         return clean(failure_text(task.failure_reason))
+    if task.failure_reason:
+        return clean(task.failure_reason)
     return f"{task.points} points" if task.is_terminal and task.points is not None else ""
 
 

@@ -93,8 +93,8 @@ class TaskPoll:
 
 
 class View:
-    """One API key, account, and set of options, on what all views of a client share. The cached catalog and the
-    balances of its ``parent`` are its own too if that has the same key and headers."""
+    """One API key, account, and set of options, on what all views of a client share. A view uses the
+    cached catalog and the balances of its ``parent`` if both have the same key and headers."""
 
     def __init__(self, shared: Shared, options: Options, parent: "View | None" = None) -> None:
         if options.budgets and not isinstance(shared.journal, SpendingJournal):

@@ -93,7 +93,8 @@ def not_recorded(order: Order, cause: str) -> UncertainCreateError:
 def interrupted(
     order_id: str, order: Order | None, refusal: ServiceError | None, *, why: str, may_have_been_sent: bool
 ) -> CreateError:
-    """The create, which may have been sent, ended before there was an outcome. ``why`` is a sentence."""
+    """The create ended before there was an outcome. ``may_have_been_sent``: by this create; an unknown outcome of
+    another send is found in ``order``. ``why`` is a sentence."""
     known = {"order_id": order_id} if order is None else facts(order)
     if may_have_been_sent or (order is not None and is_unaccounted(order)):
         message = (

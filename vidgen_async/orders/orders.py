@@ -273,7 +273,8 @@ class Orders:
 
         Args:
             by: ``day`` (of the send, in the time zone ``tz``), ``model`` or ``state``: ``completed`` or ``failed``
-                where the end was seen, else the state of the order; with a task, of each create (``uncertain``).
+                where the end of the task was seen; else the outcome of each create where the order has a task; else
+                the state of the order.
             since: Only creates that were sent then or later; with a time zone.
             tz: The time zone of days.
 

@@ -632,8 +632,10 @@ class Sender:
         """A block in which these values are hidden in texts. One block at a time, since hiding a long prompt takes
         fifty times its size in memory."""
         async with self._shared.hiding_lock:
-            if known.is_long:  # (not in a thread of the event loop's own executor, which may be busy)
-                with hold_of(self._shared.clock)(), ThreadPoolExecutor(1) as executor:
+            if known.is_long:
+                # Not in a thread of the event loop's own executor, which may be busy. If no thread can be started, the
+                # values are prepared on the event loop, later: the outcome of a create must not be lost.
+                with suppress(RuntimeError), hold_of(self._shared.clock)(), ThreadPoolExecutor(1) as executor:
                     await run_in_thread(lambda: known.forms, executor=executor)
             yield
 

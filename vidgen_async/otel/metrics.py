@@ -163,9 +163,10 @@ def observe(
         ConfigurationError: Another client is observed with the same attributes at the same time.
         RuntimeError: No event loop is running.
     """
-    provider = meter_provider or metrics.get_meter_provider()
-    meter = metrics.get_meter("vidgen_async", __version__, provider)
-    found = _instruments.get(provider) or _instruments.setdefault(provider, _Instruments(meter))
+    provider = metrics.get_meter_provider() if meter_provider is None else meter_provider
+    found = _instruments.get(provider)
+    if found is None:
+        found = _instruments[provider] = _Instruments(metrics.get_meter("vidgen_async", __version__, provider))
     found.check(attributes or {})
     subscribers = (found, operation_spans(tracer_provider))
     observer = Observer(client, attributes or {}, subscribers)

@@ -86,7 +86,10 @@ class KnownValues:
         if not self._searched or not text:
             return text
         letters = letters_of(text)
-        found = [(*place, form.stands_alone) for form in self.forms for place in form.find_in(letters)]
+        sizes = {form.size for form in self.forms if form.parts}
+        parts = {size: {letters[at : at + size] for at in range(len(letters) - size + 1)} for size in sizes}
+        forms = [form for form in self.forms if not form.parts or not form.parts.isdisjoint(parts[form.size])]
+        found = [(*place, form.stands_alone) for form in forms for place in form.find_in(letters)]
         return _hide_letters(text, found) if found else text
 
 

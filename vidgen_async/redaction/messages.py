@@ -6,7 +6,6 @@ Hidden are *known values* (the API key, a prompt, an Idempotency-Key) in every e
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -87,10 +86,9 @@ def hide_in_json(value: Any) -> Any:
     return hide_secrets(value) if isinstance(value, str) else value
 
 
-@lru_cache(maxsize=256)  # of models and states, which occur in every answer
-def is_plain_word(text: str) -> bool:
+def is_plain_word(text: str, known: Iterable[str] = ()) -> bool:
     """Whether it is one short word without secrets, as codes and states are, and can be shown as it is."""
-    return _WORD.fullmatch(text) is not None and hide_secrets(text) == text
+    return _WORD.fullmatch(text) is not None and hide_secrets(text, known) == text
 
 
 def visible_headers(headers: Mapping[str, str], known: Iterable[str] = ()) -> tuple[tuple[str, str], ...]:

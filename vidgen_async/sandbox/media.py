@@ -38,6 +38,8 @@ COMMENT = b"0" * 64
 QUOTES = "\u2018\u2019\u201c\u201d"
 #: ITU-R BT.601 in the terms of the encoder, and the values of black and white in its limited range.
 _BT601, _LIMITED, _BLACK, _WHITE = 6, 1, 16, 235
+#: Several threads may need the renderer first; a missing one is logged once.
+_IMPORT_LOCK = threading.Lock()
 
 
 @frozen(cache_hash=True)
@@ -185,7 +187,7 @@ class RenderCache:
 
     async def _render(self, film: Film) -> bytes:
         try:
-            video = await self.run(find_renderer(), film, self._stop.is_set)
+            video = await self.run(_make, film, self._stop.is_set)
         finally:
             del self._renderings[film]
         self.rendered += 1
@@ -193,6 +195,12 @@ class RenderCache:
         while len(self._videos) > 1 and sum(map(len, self._videos.values())) > CACHE_SIZE:
             del self._videos[next(iter(self._videos))]
         return video
+
+
+def _make(film: Film, is_stopped: Callable[[], bool]) -> bytes:
+    with _IMPORT_LOCK:
+        make = find_renderer()
+    return make(film, is_stopped)
 
 
 @cache

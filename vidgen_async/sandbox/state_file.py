@@ -89,8 +89,10 @@ class StateFile:
         with self._state_errors(), self._db as db:
             db.execute("BEGIN")
             for key, members in lists.items():
-                db.execute("DELETE FROM records WHERE (kind, account) = (?, ?) AND n >= ?", (*key, len(members)))
-                for n, (new, old) in enumerate(zip_longest(members, self._stored.get(key, [])[: len(members)])):
+                stored = self._stored.get(key, [])
+                if len(members) < len(stored):
+                    db.execute("DELETE FROM records WHERE (kind, account) = (?, ?) AND n >= ?", (*key, len(members)))
+                for n, (new, old) in enumerate(zip_longest(members, stored[: len(members)])):
                     if new is not old and new != old:
                         record = json.dumps(self._converter.unstructure(new))
                         db.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", (*key, n, record))

@@ -74,7 +74,7 @@ class KeyRing:
         return key
 
     async def _call(self) -> Key | str:
-        """A new key, or why there is none: raised here, the error might show a key."""
+        """A new key, or why there is none. The reason is not raised here, where a traceback might show a key."""
         with UserCode() as call:
             returned = self._ask()
             value = await returned if inspect.isawaitable(returned) else returned

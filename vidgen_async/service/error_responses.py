@@ -120,7 +120,7 @@ def _named_code_and_text(data: Any, answer: Answer) -> tuple[str | None, str | b
         return None, data if isinstance(data, str) else answer.body
     # One short word without secrets; anything else is no code, and stays in the body.
     codes = (str(data[name]) for name in ("code", "error_code", "type") if isinstance(data.get(name), str | int))
-    code = next((code for code in codes if is_plain_word(code) and hide_secrets(code, answer.known) == code), None)
+    code = next((code for code in codes if is_plain_word(code, answer.known)), None)
     for name in ("message", "detail", "error", "msg", "title"):
         value = data.get(name)
         if value:

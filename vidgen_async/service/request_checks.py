@@ -81,7 +81,8 @@ def _problem_of_argument(name: str) -> str:
 
 
 def problem_of_name(name: object, names: Iterable[str], advice: str) -> str:
-    """What is wrong with a name of a field that is none of ``names``."""
+    """What is wrong with the name of a field that is none of ``names``. The advice is given if nothing like it is known
+    of other services."""
     if isinstance(name, str) and name in UPSTREAM_NAMES:
         return f"not a field of this service; use {UPSTREAM_NAMES[name]}"
     near = get_close_matches(str(name), names, n=1)

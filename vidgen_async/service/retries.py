@@ -139,7 +139,8 @@ class Reads:
                 return await self.once(request, read, attempt=attempts)
             except (TransportError, ServiceError) as error:
                 # An upload that was answered with a 2xx is stored, although the answer cannot be used.
-                is_done = request.method == "POST" and 200 <= (getattr(error, "status", None) or 0) < 300
+                status = error.status if isinstance(error, ServiceError | BodyError) else None
+                is_done = request.method == "POST" and status is not None and 200 <= status < 300
                 pause = None if is_done else retry_delay(error, attempts, self._rng())
                 if pause is None or self._clock.now() + pause > give_up_at:
                     if pause is not None and attempts > 1:

@@ -83,8 +83,8 @@ def make_hold(counted_at: datetime, pacing: Pacing, now: datetime, *, is_open: b
 
 def compute_retry_at(answered_at: datetime, retry_after: float | None) -> datetime:
     """Return when a create of the account may start again, after a 429. Each one pauses the account: a create starts
-    only if the journal leaves a slot free, so another program uses the account, or the service is at another limit
-    (section 7: channel capacity)."""
+    only if the journal leaves a slot free, so another program uses the account, orders are missing in the journal,
+    or the service is at another limit (section 7: channel capacity)."""
     return answered_at + timedelta(seconds=PAUSE_WITHOUT_RETRY_AFTER if retry_after is None else retry_after)
 
 

@@ -488,7 +488,8 @@ class Spend:
 
     model: str
     state: str
-    """``completed`` or ``failed`` where the task has ended, else that of the order; with a task, of the attempt."""
+    """``completed`` or ``failed`` where the task has ended; else the outcome of the attempt where the order has a task;
+    else the state of the order."""
     start: datetime
     attempts: int
     """Number of attempts that count: not those of which it is certain that they cost nothing."""

@@ -1,15 +1,24 @@
 """``vidgen completion`` and ``vidgen journal``, which print scripts and connect to nothing."""
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
 from vidgen_async.cli.options import OrderedGroup, refuse_empty
 from vidgen_async.cli.settings import WholeNumber
 from vidgen_async.errors import ConfigurationError
 
 
+class WholeFishComplete(FishComplete):
+    """Completion in fish, of whole words: the script of click ends them at a comma."""
+
+    source_template = FishComplete.source_template.replace('split ","', 'split --max 1 ","')
+
+
+SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": WholeFishComplete}
+
+
 @click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=click.Choice(list(SHELLS)))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     """Print the shell script that completes commands and options.
@@ -21,8 +30,7 @@ def completion(context: click.Context, shell: str) -> None:
       eval "$(vidgen completion zsh)"     # in ~/.zshrc
       vidgen completion fish | source     # in config.fish
     """
-    if (script := get_completion_class(shell)) is not None:
-        click.echo(script(context.find_root().command, {}, "vidgen", "_VIDGEN_COMPLETE").source())
+    click.echo(SHELLS[shell](context.find_root().command, {}, "vidgen", "_VIDGEN_COMPLETE").source())
 
 
 @click.group(cls=OrderedGroup)

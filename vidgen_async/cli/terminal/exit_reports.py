@@ -96,7 +96,7 @@ def _explain_error(text: str, error: BaseException, run: RunState) -> Report:
     if run.is_uncertain:
         names_order = isinstance(error, errors.UncertainCreateError | errors.OrderStateError)
         return _decisions(text if names_order else f"{text} {_uncertain(run)}", run)
-    if isinstance(error, errors.OrderStateError) and error.state is not None and error.state.is_sendable:
+    if run.has_no_task and isinstance(error, errors.OrderStateError) and error.state and error.state.is_sendable:
         return Report(text, {_resume_order(run): ""}, "To send the order:")
     if isinstance(error, errors.BudgetExceededError) and error.asked is not None and run.is_durable:
         return Report(text, {_resume_order(run): ""}, "When there is room:")

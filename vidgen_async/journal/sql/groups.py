@@ -86,6 +86,7 @@ class Group(Generic[D]):
         """Carry out the operations in a transaction that has begun. If this raises, the transaction must be rolled
         back; it may be called again."""
         self._results.clear()
+        self._is_executed = False
         ends_at = monotonic() + LONGEST_GROUP
         for operation, _ in self._operations:  # also those that join
             self._results.append(operation(db))

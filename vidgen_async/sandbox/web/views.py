@@ -212,6 +212,8 @@ def _path(sandbox: SandboxState, path: str) -> str:
     """The path as received; with a secret that percent-encoding conceals, decoded, and without the secret."""
     shown = decoded = _without_secrets(sandbox, path)
     for _ in range(_LEVELS):
+        if "%" not in decoded:
+            break
         # On each level: a secret may contain an encoded separator, and end there once it is decoded.
         decoded = unquote(decoded)
         if (hidden := _without_secrets(sandbox, decoded)) != decoded:

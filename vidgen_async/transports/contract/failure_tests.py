@@ -233,12 +233,16 @@ async def cancelled(sending: "asyncio.Task[tuple[int, bytes]] | asyncio.Task[Non
 
 async def broken_chunks(harness: Harness, response: Response) -> tuple[BodyError, bytes]:
     """The error of an incomplete body, and what was received of it; the service continues after the first part."""
-    got, chunks = b"", response.chunks()
-    try:
-        while chunk := await bounded(anext(chunks, b""), "chunks() must end or raise"):
-            got += chunk
+    got = bytearray()
+
+    async def receive() -> None:
+        async for chunk in response.chunks():
+            got.extend(chunk)
             if len(got) >= len(FIRST):
                 harness.resume()
+
+    try:
+        await bounded(receive(), "chunks() must end or raise")
     except BodyError as error:
-        return error, got
+        return error, bytes(got)
     pytest.fail("an incomplete body must end with a BodyError")

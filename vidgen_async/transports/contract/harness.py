@@ -242,6 +242,7 @@ class _Loopback(Harness):
         self._resumed = asyncio.Event()
         self._has_open_request: dict[asyncio.Task[None], bool] = {}
         """By the worker of each connection."""
+        self._changed = asyncio.Event()
 
     def url(self, path: str) -> URL:
         url = super().url(path)
@@ -260,10 +261,12 @@ class _Loopback(Harness):
                 request, headers = await self._receive(line, reader)
                 is_reusable = await self._play(request, headers, reader, writer)
                 self._has_open_request[worker] = not is_reusable
+                self._changed.set()
         writer.close()
         with suppress(OSError, asyncio.CancelledError):
             await writer.wait_closed()
         del self._has_open_request[worker]
+        self._changed.set()
 
     async def _receive(self, line: bytes, reader: asyncio.StreamReader) -> tuple[ReceivedRequest, Pairs]:
         """The request that begins with this line, and its headers. It is recorded from its first line on."""
@@ -317,12 +320,16 @@ class _Loopback(Harness):
         self._resumed.set()
 
     async def wait_for_open_requests(self) -> None:
-        while any(self._has_open_request.values()):  # noqa: ASYNC110 - as short as the test that waits
-            await asyncio.sleep(0)
+        while any(self._has_open_request.values()):
+            await self._change()
 
     async def wait_for_connections(self) -> None:
-        while self._has_open_request:  # noqa: ASYNC110 - as above
-            await asyncio.sleep(0)
+        while self._has_open_request:
+            await self._change()
+
+    async def _change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
 
     async def aclose(self) -> None:
         workers = list(self._has_open_request)

@@ -453,7 +453,7 @@ class PlainReads:
         self._connect_timeout = timeout
 
     def include(self, request: Request) -> bool:
-        """Whether a GET ``request`` is one of them, so that only its path has to be checked."""
+        """Whether a GET without a body, and on no new connection, is one of them: only its path has to be checked."""
         is_like = request.headers is self._headers and request.timeouts is self._timeouts
         return is_like and (request.url.scheme, request.url.raw_authority) == self._origin
 

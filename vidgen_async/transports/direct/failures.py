@@ -43,7 +43,8 @@ class Progress:
 
 
 def secrets_of(request: Request, proxy: URL | None = None) -> KnownValues | None:
-    """The secrets that the other side received and may return; None if the body is too long to be searched."""
+    """The secrets that the other side received and may return; None if the body is too long to be searched:
+    then no text of the other side is shown."""
     if request.body is not None and (not isinstance(request.body, BytesBody) or request.body.length > CHUNK):
         return None
     return KnownValues(_secrets_of(request, proxy))

@@ -57,7 +57,8 @@ def is_path_valid(url: URL) -> bool:
 
 
 def check_target(request: Request) -> None:
-    """TransportError for a URL or method that cannot be sent. aiohttp may check that when bytes were sent."""
+    """TransportError for a URL or method that cannot be sent. aiohttp checks some of it only when bytes may
+    have been sent."""
     url = request.url
     if url.scheme not in ("http", "https") or not url.raw_host:
         problem = f"{hide_secrets(str(url))!r} is not a URL that starts with http:// or https:// and names a host"

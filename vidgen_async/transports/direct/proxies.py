@@ -138,7 +138,7 @@ class EnvironmentProxies:
 
 
 def _matches(entry: str, host: str, port: int | None) -> bool:
-    """Whether an entry of NO_PROXY (``*``, a name or its end, an address, a network; with a port) is this host."""
+    """Whether an entry of NO_PROXY (``*``; a name, its end, an address or a network, maybe with a port) matches."""
     name, _, number = entry.rpartition(":")
     if number.isdigit() and name and (name.endswith("]") or ":" not in name):
         if int(number) != port:
