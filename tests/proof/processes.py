@@ -250,6 +250,16 @@ class Worker:
     def send(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
 
+    async def resume(self) -> None:
+        """Continue it, once it is suspended: it reports its halt just before."""
+        async with asyncio.timeout(TOO_LONG):
+            while not self._is_suspended():  # noqa: ASYNC110 - another process has no event to wait for
+                await asyncio.sleep(0.001)
+        self.send(signal.SIGCONT)
+
+    def _is_suspended(self) -> bool:
+        return "State:\tT" in Path(f"/proc/{self.pid}/status").read_text()
+
     async def kill(self) -> list[dict[str, Any]]:
         self.send(signal.SIGKILL)
         return await self.ended()

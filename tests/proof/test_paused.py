@@ -20,7 +20,7 @@ async def test_a_process_suspended_before_its_first_byte_and_continued_after_a_r
     seen = await on_service.run([["create", ORDER, f"{ORDER}: ok"]], ahead=LATER)
     resent = await on_service.run([["resend", ORDER, "its process is stuck", 1]], ahead=LATER)
 
-    owner.send(signal.SIGCONT)
+    await owner.resume()
     told = (await owner.ended())[1:]
 
     assert seen[0]["error"] == "UncertainCreateError"
@@ -38,7 +38,7 @@ async def test_a_process_suspended_beyond_its_time_limit_reports_truly_whether_i
     resent = await on_service.run([["create", ORDER, f"{ORDER}: ok"], ["resend", ORDER, "it is stuck", 1]], ahead=LATER)
     await asyncio.sleep(limit)  # the limit is one of real time
 
-    owner.send(signal.SIGCONT)
+    await owner.resume()
     told = (await owner.ended())[1:]
 
     posts = check(on_service.record, on_service.journal, told=[*resent, *told], resends={ORDER: 1})
@@ -56,7 +56,7 @@ async def test_the_late_receipt_of_a_process_suspended_after_its_first_byte_is_s
     await on_service.record.until(lambda record: record.count("answer") == 2)
     before = on_disk(on_service.journal)[ORDER].task_ids
 
-    owner.send(signal.SIGCONT)
+    await owner.resume()
     told = await owner.ended()
 
     assert seen[0]["error"] == "UncertainCreateError"
@@ -72,7 +72,7 @@ async def test_a_resend_suspended_at_the_gate_sends_nothing_after_another_resend
     assert await stopped.next() == {"halted": True}
     faster = await on_service.run([resend])
 
-    stopped.send(signal.SIGCONT)
+    await stopped.resume()
     told = (await stopped.ended())[1:]
 
     assert [word["error"] for word in (*faster, *told)] == ["UncertainCreateError", "OrderStateError"]
@@ -86,7 +86,7 @@ async def test_a_create_suspended_at_the_gate_returns_the_receipt_of_another_one
     assert await stopped.next() == {"halted": True}
     faster = await on_service.run([create])
 
-    stopped.send(signal.SIGCONT)
+    await stopped.resume()
     told = (await stopped.ended())[1:]
 
     assert answers(told) == answers(faster)
@@ -104,7 +104,7 @@ async def test_a_process_suspended_in_a_transaction_only_delays_the_others(on_se
     assert await owner.next() == {"halted": True}
     other = await on_service.start([create])
 
-    owner.send(signal.SIGCONT)
+    await owner.resume()
     told = [*(await owner.ended())[1:], *await other.ended()]
 
     assert [word["task"] for word in told] == ["task-1", "task-1"]
