@@ -52,7 +52,7 @@ async def in_a_transaction(journal: SqliteJournal, work) -> None:
     """Call ``work()`` in the journal's thread while a write transaction of it is open."""
 
     def operation(db: sqlite3.Connection) -> None:
-        from vidgen_async.journal.sqlite.schema import transaction  # noqa: PLC0415
+        from vidgen_async.journal.sqlite.file_lock import transaction  # noqa: PLC0415
 
         with transaction(db, "IMMEDIATE"):
             work()

@@ -28,6 +28,7 @@ from vidgen_async.errors import JournalError
 from vidgen_async.journal import Journal, MemoryJournal, MustWait, OrderChanged
 from vidgen_async.journal.base import OverBudget
 from vidgen_async.journal.sqlite import schema
+from vidgen_async.journal.sqlite.file_lock import transaction
 from vidgen_async.types.limits import DAY, MINUTE, LimitState, Spending, SpendingLimit
 from vidgen_async.types.orders import (
     Attempt,
@@ -400,7 +401,7 @@ async def test_what_was_written_without_triggers_is_corrected(open_file, path):
 
     def write(db) -> None:
         triggers = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
-        with schema.transaction(db, "IMMEDIATE"):
+        with transaction(db, "IMMEDIATE"):
             for row in triggers:
                 db.execute(f"DROP TRIGGER {row['name']}")
             db.execute("INSERT INTO results SELECT :s, 'task-1', 'completed', 0, 15, NULL", {"s": SERVICE})
@@ -466,7 +467,7 @@ async def test_the_orders_of_an_earlier_release_count_as_unknown(open_file, path
 
     def write(name: str):
         def operation(db) -> None:
-            with schema.transaction(db, "IMMEDIATE"):
+            with transaction(db, "IMMEDIATE"):
                 for statement in WRITTEN_BY_OLD_PROCESS:
                     db.execute(statement, {"s": SERVICE, "a": ACCOUNT, "o": name})
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from weakref import WeakValueDictionary
 
 from vidgen_async.clock import Clock
-from vidgen_async.media.progress import OnSent
+from vidgen_async.media.transfer import OnSent
 from vidgen_async.media.upload import ImageBody, Uploads
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads

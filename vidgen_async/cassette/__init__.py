@@ -2,8 +2,8 @@
 
 from vidgen_async.cassette.checks import CheckResult, Problem, check
 from vidgen_async.cassette.document import Document, Failure, Interaction, Meta, RecordedRequest
-from vidgen_async.cassette.partial_recording import RecoveredRecording, recover
 from vidgen_async.cassette.reader import load
+from vidgen_async.cassette.recovery import RecoveredRecording, recover
 from vidgen_async.cassette.secret_scan import Finding, scan
 from vidgen_async.cassette.settings import Cassette, Mode
 

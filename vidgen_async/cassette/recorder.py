@@ -1,23 +1,33 @@
-"""One recording: numbers the interactions in the order in which they begin, and writes each when it ends."""
+"""One recording: numbers the interactions in the order in which they begin, and writes each to its file when it ends.
+
+The file has lines of redacted JSON, and survives a kill; the cassette itself is replaced only by a complete one.
+"""
 
 import asyncio
 import logging
+import os
+import stat
+import weakref
 from collections.abc import Awaitable, Callable, Container
+from contextlib import ExitStack, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from vidgen_async.cassette.body_encoding import BodyCapture, answer_body, request_body
 from vidgen_async.cassette.document import (
+    FORMAT,
+    VERSION,
     Document,
     Meta,
     RecordedRequest,
     interaction_form,
+    meta_form,
     request_form,
     to_text,
     write,
 )
-from vidgen_async.cassette.partial_recording import PartialRecording, recover
+from vidgen_async.cassette.recovery import object_of, recover
 from vidgen_async.cassette.redactor import Redactor
 from vidgen_async.cassette.secret_scan import (
     drop_secret_bytes,
@@ -29,9 +39,14 @@ from vidgen_async.cassette.secret_scan import (
 )
 from vidgen_async.cassette.settings import Cassette
 from vidgen_async.clock import Clock, hold_of, run_in_thread
-from vidgen_async.errors import CassetteError
+from vidgen_async.errors import CassetteBusyError, CassetteError
 from vidgen_async.events import Event
 from vidgen_async.types.http import Headers, Request
+
+try:
+    import fcntl
+except ImportError:  # no such locks on this system: two recordings of one cassette are not detected
+    fcntl = None  # type: ignore[assignment]
 
 logger = logging.getLogger(__name__)
 
@@ -207,3 +222,97 @@ class Recorder:
         except PackageNotFoundError:  # the package is not installed
             name = "vidgen_async"
         return Meta(self.clock.wall(), name)
+
+
+def _lock(file: int) -> None:
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class PartialRecording:
+    """The file of one recording. It is locked while it is open; a killed recording holds no lock."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: int | None = None
+        self._length = 0
+        self._finalizer: weakref.finalize[..., PartialRecording] | None = None
+
+    def open(self, meta: Meta, *, is_append: bool) -> None:
+        """Begin. CassetteBusyError when another recording has locked it; the file of a killed one is renamed."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            while (file := self._open()) is None:
+                pass
+            self._hold(file, 0)
+            begin = {"e": "begin", "format": FORMAT, "version": VERSION, "append": is_append, "meta": meta_form(meta)}
+            self.write(to_text(begin))
+        except OSError as error:
+            self.close()
+            raise CassetteError(f"the recording cannot be written to {self.path}: {error.strerror or error}") from error
+
+    def write(self, line: str) -> None:
+        """Write one complete line; after an OSError, nothing of it was written."""
+        if self._file is None:
+            raise CassetteError(f"the recording at {self.path} is not open")
+        rest = memoryview(f"{line}\n".encode())
+        length = len(rest)
+        try:
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+        except OSError:
+            with suppress(OSError):  # a partial line would also damage the next one
+                os.ftruncate(self._file, self._length)
+            raise
+        self._length += length
+
+    def rewrite(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        """Change written lines atomically, without releasing the lock."""
+        lines = [object_of(line) for line in self.path.read_bytes().splitlines()]
+        text = "".join(f"{to_text(change(line))}\n" for line in lines if line is not None).encode()
+        beside = self.path.with_name(f"{self.path.name}.new")
+        beside.unlink(missing_ok=True)
+        file = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        _lock(file)
+        with os.fdopen(os.dup(file), "ab") as whole:
+            whole.write(text)
+        beside.replace(self.path)
+        self.close()
+        self._hold(file, len(text))
+
+    def close(self) -> None:
+        """Unlock and close it; the file stays."""
+        self._file = None
+        if self._finalizer is not None:
+            self._finalizer()
+
+    def discard(self) -> None:
+        """Remove it. The files of older recordings stay."""
+        self.path.unlink(missing_ok=True)
+        self.close()
+
+    def _hold(self, file: int, length: int) -> None:
+        self._file, self._length = file, length
+        # Also for a recording that is never closed.
+        self._finalizer = weakref.finalize(self, os.close, file)
+
+    def _open(self) -> int | None:
+        """The file, empty and locked; None when it was removed before it was locked, or was an older one."""
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        with ExitStack() as stack, suppress(FileNotFoundError):
+            stack.callback(os.close, file)
+            try:
+                _lock(file)
+            except BlockingIOError as error:
+                raise CassetteBusyError(f"another recording of this cassette is under way ({self.path})") from error
+            found = os.fstat(file)
+            if not os.path.samestat(self.path.stat(), found):
+                return None
+            if stat.S_ISREG(found.st_mode) and found.st_size:
+                # The user may still want to recover it, from ….part.old, ….part.old2 and so on.
+                names = (f"{self.path.name}.old{number or ''}" for number in (0, *range(2, 10**6)))
+                self.path.replace(next(path for path in map(self.path.with_name, names) if not path.exists()))
+                return None
+            stack.pop_all()
+            return file
+        return None

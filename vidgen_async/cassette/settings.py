@@ -10,8 +10,8 @@ from attrs import field, frozen
 
 from vidgen_async.cassette.body_decoding import BLOBS
 from vidgen_async.cassette.document import Document
-from vidgen_async.cassette.partial_recording import ENDING
 from vidgen_async.cassette.reader import load
+from vidgen_async.cassette.recovery import ENDING
 from vidgen_async.cassette.redactor import Prompts
 from vidgen_async.errors import ConfigurationError
 

@@ -18,8 +18,7 @@ from vidgen_async.events import Event
 from vidgen_async.media.content import Content
 from vidgen_async.media.mp4 import MalformedMP4Error, read_structure
 from vidgen_async.media.partial_file import PartialFile
-from vidgen_async.media.progress import OnProgress, Progress
-from vidgen_async.media.transfer import CHUNK_SIZE, Transfer
+from vidgen_async.media.transfer import CHUNK_SIZE, OnProgress, Progress, Transfer
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads
 from vidgen_async.transports.base import Chunks, Response

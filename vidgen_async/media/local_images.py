@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from vidgen_async.errors import InvalidRequestError, ServiceError, TransportError
-from vidgen_async.media.progress import OnSent
+from vidgen_async.media.transfer import OnSent
 from vidgen_async.media.upload import ImageBody, Uploads, image_body, is_url
 from vidgen_async.redaction.messages import excerpt
 from vidgen_async.types.resources import ImageSource, ReferenceAsset

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
-from typing import BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn, TypeAlias
 
 from attrs import Factory, define, field
 
@@ -18,14 +18,15 @@ from vidgen_async.errors import (
     TransportError,
     TruncatedError,
     UnverifiedVideoError,
+    VidgenError,
 )
 from vidgen_async.events import Event
 from vidgen_async.media import mp4
 from vidgen_async.media.content import Content, ContentResponse
 from vidgen_async.media.partial_file import PartialFile
-from vidgen_async.media.progress import Progress
 from vidgen_async.service.retries import retry_delay
 from vidgen_async.types.http import Headers
+from vidgen_async.user_code import UserCode, describe
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +40,34 @@ CHUNK_SIZE = 1 << 18
 #: the minimum, if responses end within them.
 _OVERLAP = 4096
 _MIN_OVERLAP = 16
+
+#: Called with the number of received bytes, and of all; None if that is unknown.
+OnProgress: TypeAlias = Callable[[int, int | None], None]
+#: Called with the number of sent bytes, and of all.
+OnSent: TypeAlias = Callable[[int, int], None]
+
+#: Minimum seconds between two reports, except for the last one.
+_INTERVAL = 0.1
+
+
+class Progress:
+    """Calls ``on_progress`` at most about ten times a second."""
+
+    def __init__(self, clock: Clock, on_progress: Callable[[int, Any], None] | None) -> None:
+        self._clock = clock
+        self._on_progress = on_progress
+        self._reported_at: float | None = None
+
+    def report(self, done: int, total: int | None, *, is_last: bool = False) -> None:
+        if self._on_progress is None:
+            return
+        now = self._clock.now()
+        if is_last or self._reported_at is None or now - self._reported_at >= _INTERVAL:
+            self._reported_at = now
+            with UserCode(is_awaited=False, passes=(Exception,)) as call:
+                self._on_progress(done, total)
+            if call.error is not None:
+                raise VidgenError(f"on_progress raised {describe(call.error)}") from call.error
 
 
 @define(eq=False, repr=False)

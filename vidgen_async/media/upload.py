@@ -20,7 +20,7 @@ from yarl import URL
 from vidgen_async.clock import Clock, hold_of
 from vidgen_async.errors import InvalidRequestError
 from vidgen_async.media.image_types import SIGNATURE_SIZE, describe_type, image_type
-from vidgen_async.media.progress import OnSent, Progress
+from vidgen_async.media.transfer import OnSent, Progress
 from vidgen_async.redaction.messages import excerpt, showable
 from vidgen_async.service.codec import read_asset
 from vidgen_async.service.endpoints import Endpoints

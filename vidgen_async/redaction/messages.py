@@ -6,6 +6,7 @@ Hidden are *known values* (the API key, a prompt, an Idempotency-Key) in every e
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -88,7 +89,14 @@ def hide_in_json(value: Any) -> Any:
 
 def is_plain_word(text: str, known: Iterable[str] = ()) -> bool:
     """Whether it is one short word without secrets, as codes and states are, and can be shown as it is."""
-    return _WORD.fullmatch(text) is not None and hide_secrets(text, known) == text
+    if _WORD.fullmatch(text) is None:
+        return False
+    return hide_secrets(text, known) == text if known else _is_without_secrets(text)
+
+
+@lru_cache(maxsize=64)  # short words only: the few models and states, which each create and each poll asks for
+def _is_without_secrets(word: str) -> bool:
+    return hide_secrets(word) == word
 
 
 def visible_headers(headers: Mapping[str, str], known: Iterable[str] = ()) -> tuple[tuple[str, str], ...]:

@@ -15,8 +15,7 @@ from vidgen_async.events import Event
 from vidgen_async.journal.sql.groups import Group, Waiting, has_begun
 from vidgen_async.journal.sql.queries import RECORD_ERRORS
 from vidgen_async.journal.sqlite.file import JournalFile
-from vidgen_async.journal.sqlite.file_lock import LockedConnection
-from vidgen_async.journal.sqlite.schema import transaction
+from vidgen_async.journal.sqlite.file_lock import LockedConnection, transaction
 from vidgen_async.redaction.messages import showable
 
 logger = logging.getLogger(__name__)

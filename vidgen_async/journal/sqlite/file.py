@@ -13,7 +13,7 @@ from vidgen_async.atomic_file import AtomicFile
 from vidgen_async.errors import JournalError
 from vidgen_async.events import Event
 from vidgen_async.journal.sqlite import schema
-from vidgen_async.journal.sqlite.file_lock import FileLock, LockedConnection
+from vidgen_async.journal.sqlite.file_lock import FileLock, LockedConnection, transaction
 from vidgen_async.journal.sqlite.side_files import LOCK, SenderLock, beside, find_side_files, is_lost, is_marked
 
 logger = logging.getLogger(__name__)
@@ -166,7 +166,7 @@ class JournalFile:
         db.sender_lock = self.sender_lock
         try:
             db.row_factory = sqlite3.Row
-            with schema.transaction(db, "DEFERRED"):
+            with transaction(db, "DEFERRED"):
                 version = schema.read_version(db, self.path)
             if version == 0 and (had_attempts or self._identity is not None):
                 raise self._make_loss()

@@ -8,7 +8,7 @@ the journal.
 import os
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from time import monotonic, sleep
 from typing import TypeVar
@@ -177,3 +177,26 @@ class LockedConnection(sqlite3.Connection):
         super().close()
         if self.lock is not None:
             self.lock.close()
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection, kind: str) -> Iterator[None]:
+    """Execute the ``with`` block in one transaction.
+
+    Args:
+        db: The connection.
+        kind: ``DEFERRED`` to read a consistent state, ``IMMEDIATE`` to write, with no other writer meanwhile.
+    """
+    lock = db.lock if isinstance(db, LockedConnection) else None
+    is_writing = kind == "IMMEDIATE"
+    with nullcontext() if lock is None else lock.hold(exclusive=is_writing):
+        db.execute(f"BEGIN {kind}")
+        try:
+            yield
+            if is_writing and isinstance(db, LockedConnection):
+                db.mark_use()
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise

@@ -5,13 +5,11 @@ closing of an order count, and the state of the order is computed from these. Ti
 """
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from vidgen_async.errors import JournalError
 from vidgen_async.journal.sql.statements import COSTS, read_statements, split_script
-from vidgen_async.journal.sqlite.file_lock import LockedConnection
+from vidgen_async.journal.sqlite.file_lock import transaction
 
 #: The application id in SQLite's file header, which identifies the file as a journal.
 APPLICATION = int.from_bytes(b"vgjr")
@@ -22,29 +20,6 @@ _NAMES = "first results confirmation balances local_images lists marks budgets a
 #: The statements that upgrade each version to the next. All of them are executed for a new file.
 MIGRATIONS = tuple(split_script(_SQL[name]) for name in _NAMES.split())
 VERSION = len(MIGRATIONS)
-
-
-@contextmanager
-def transaction(db: sqlite3.Connection, kind: str) -> Iterator[None]:
-    """Execute the ``with`` block in one transaction.
-
-    Args:
-        db: The connection.
-        kind: ``DEFERRED`` to read a consistent state, ``IMMEDIATE`` to write, with no other writer meanwhile.
-    """
-    lock = db.lock if isinstance(db, LockedConnection) else None
-    is_writing = kind == "IMMEDIATE"
-    with nullcontext() if lock is None else lock.hold(exclusive=is_writing):
-        db.execute(f"BEGIN {kind}")
-        try:
-            yield
-            if is_writing and isinstance(db, LockedConnection):
-                db.mark_use()
-            db.execute("COMMIT")
-        except BaseException:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-            raise
 
 
 def upgrade(db: sqlite3.Connection, path: Path) -> None:
