@@ -414,6 +414,22 @@ async def test_a_task_is_the_receipt_of_only_one_order_of_a_service(journal, oth
     assert len((await journal.get(ref_of(), NOW)).attempts) == 1
 
 
+@pytest.mark.parametrize("account", [ACCOUNT, "another"])
+async def test_a_receipt_whose_task_another_order_has_is_reported_when_it_is_stored(journal, other, account, caplog):
+    first = order_of("first", account=account)
+    await journal.intend(first)
+    await journal.begin(permission("first", account=account))
+    await journal.settle(first.ref, 1, accepted("taken"))
+    await sending(other)
+    assert not caplog.records
+
+    order = await other.settle(ref_of(), 1, accepted("taken"))
+
+    assert order.receipt.task_id == "taken"
+    (told,) = caplog.records
+    assert (told.event_name, told.order_id, told.other_order_id) == ("task.shared", "o", "first")
+
+
 async def test_only_one_of_many_concurrent_adoptions_of_a_task_succeeds(journal, other):
     names = [f"o-{n}" for n in range(8)]
     for name in names:

@@ -5,10 +5,11 @@ import gc
 import warnings
 
 import pytest
+from attrs import evolve
 
 from tests.orders.conftest import REQUEST, accepted, refused
 from vidgen_async.client.views import Lifetime
-from vidgen_async.errors import ClientStateError, RejectedError, UncertainCreateError
+from vidgen_async.errors import ClientStateError, OrderConflictError, RejectedError, UncertainCreateError
 from vidgen_async.types.limits import Pacing
 
 
@@ -133,4 +134,28 @@ async def test_a_client_closed_while_it_waits_asks_the_journal_what_became_of_it
         await waiting
     await other.aclose(grace=0)
     await asyncio.gather(sending, return_exceptions=True)
+    assert len(service.posts) == 2
+
+
+async def test_an_id_that_is_made_here_is_not_looked_up_and_storing_it_still_refuses_one_that_is_used(
+    make_orders, journal, service, monkeypatch
+):
+    looked_up = []
+    get = journal.get
+
+    async def counted(ref, now):
+        looked_up.append(ref.order_id)
+        return await get(ref, now)
+
+    monkeypatch.setattr(journal, "get", counted)
+    orders = make_orders()
+    receipt = await orders.create(REQUEST)
+    assert looked_up == []
+    await orders.create(REQUEST, order_id="named")
+    assert looked_up == ["named"]
+
+    monkeypatch.setattr("uuid.uuid4", lambda: receipt.order_id)
+    assert await orders.create(REQUEST) == receipt
+    with pytest.raises(OrderConflictError):
+        await orders.create(evolve(REQUEST, prompt="another boat"))
     assert len(service.posts) == 2

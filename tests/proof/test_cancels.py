@@ -146,9 +146,9 @@ class Case:
 
 
 CASES = (
-    Case(create, nothing, 1, 35),
-    Case(resume, queued, 1, 35),
-    Case(resend, lost, 2, 30),
+    Case(create, nothing, 1, 30),
+    Case(resume, queued, 1, 30),
+    Case(resend, lost, 2, 25),
     Case(adopt, lost, 1, 10),
     Case(generate, nothing, 1, 55),
 )

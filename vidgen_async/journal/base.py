@@ -6,6 +6,7 @@ also if they raise or the caller is cancelled: carried out completely or not at 
 The times in arguments and in results are those of the caller's clock, also if the journal has a clock of its own.
 """
 
+import logging
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Protocol, runtime_checkable
@@ -14,6 +15,7 @@ from zlib import crc32
 from attrs import frozen
 
 from vidgen_async.errors import JournalError
+from vidgen_async.events import Event
 from vidgen_async.types.limits import LimitState, Pacing, SpendingLimit, Turn
 from vidgen_async.types.orders import (
     Attempt,
@@ -29,6 +31,8 @@ from vidgen_async.types.orders import (
     Spend,
     TaskResult,
 )
+
+logger = logging.getLogger(__name__)
 
 #: Number of receipts that one page covers, whether their tasks are running or not.
 RUNNING_PAGE = 1000
@@ -117,7 +121,8 @@ class Journal(Protocol):
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         """Add evidence about attempt ``n`` and return the order. It is idempotent, and the sequence of calls does not
-        change the result, because knowledge is only added.
+        change the result, because knowledge is only added. A receipt whose task is that of another order too, of any
+        account of the service, is reported as ``task.shared``.
 
         Raises:
             JournalError: The journal does not have the attempt.
@@ -293,3 +298,9 @@ def check_attempt(order: Order, n: int) -> None:
             f"the journal has no attempt {n} of order {order.order_id!r} any more; restore it. Nothing was written."
         )
         raise JournalError(message)
+
+
+def report_owner(ref: OrderRef, evidence: Evidence, owner: OrderRef | None) -> None:
+    """Report a receipt whose task has another owner too: one of the two orders has no task of its own."""
+    if owner is not None:
+        Event.TASK_SHARED.log(logger, order_id=ref.order_id, task_id=evidence.task_id, other_order_id=owner.order_id)

@@ -127,6 +127,7 @@ class Orders:
                 nevertheless. An upload that was under way is stopped.
         """
         self._shared.check_usable()
+        is_new = order_id is None
         if order_id is None:
             order_id = str(uuid.uuid4())
             Event.ORDER_ID_CREATED.log(logger, order_id=order_id)
@@ -155,7 +156,7 @@ class Orders:
             if on_order is not None:
                 on_order()
             check = partial(self._check_request, ref, checked) if validate else None
-            return await self._sender.submit(ref, content, check=check, on_receipt=on_receipt)
+            return await self._sender.submit(ref, content, check=check, on_receipt=on_receipt, is_new=is_new)
 
         if wait_for_sender is None:
             return await work()

@@ -231,9 +231,16 @@ class Sender:
     # -- the call ------------------------------------------------------------------------------------------------------
 
     async def submit(
-        self, ref: OrderRef, content: OrderContent, *, check: Check | None, on_receipt: OnReceipt | None
+        self,
+        ref: OrderRef,
+        content: OrderContent,
+        *,
+        check: Check | None,
+        on_receipt: OnReceipt | None,
+        is_new: bool = False,
     ) -> Receipt:
-        """Create the order's task, or join its create under way. Cancelling the caller stops nothing."""
+        """Create the order's task, or join its create under way. Cancelling the caller stops nothing. Whether the
+        journal has the order is not read where its id ``is_new``, which storing it checks again."""
         # A request that has not passed its check does not own the order id: if it fails, this call may still use it.
         # Only a call with the same request, which would be checked too, shares that failure.
         while (create := self.find_running(ref)) is not None and not create.checked.done():
@@ -244,7 +251,7 @@ class Sender:
             self._shared.check_usable()
         if create is None:
             create = Create(ref=ref, content=content)
-            self._start(create, self._create(create, check))
+            self._start(create, self._create(create, check, is_new=is_new))
         elif not is_same_request(create.content, content):
             raise conflict(ref.order_id, "is being used for a different request, which is being sent now")
         try:
@@ -319,11 +326,11 @@ class Sender:
         create.receipt.set_exception(error)
         create.receipt.exception()  # marked as retrieved: asyncio would log it if every caller was cancelled
 
-    async def _create(self, create: Create, check: Check | None) -> Receipt:
+    async def _create(self, create: Create, check: Check | None, *, is_new: bool) -> Receipt:
         """Check the request, store the intent unless it is stored already, and send the order."""
         ref, content = create.ref, create.content
         await self._shared.settlement.flush(ref)
-        order = create.order = await self._shared.settlement.read(ref)
+        order = create.order = None if is_new else await self._shared.settlement.read(ref)
         if order is not None and not is_same_request(order, content):
             raise conflict(ref.order_id, "was already used for a different request")
         if check is not None and (order is None or order.state in SENDABLE):
@@ -636,7 +643,7 @@ class Sender:
                 # Not in a thread of the event loop's own executor, which may be busy. If no thread can be started, the
                 # values are prepared on the event loop, later: the outcome of a create must not be lost.
                 with suppress(RuntimeError), hold_of(self._shared.clock)(), ThreadPoolExecutor(1) as executor:
-                    await run_in_thread(lambda: known.forms, executor=executor)
+                    await run_in_thread(known.prepare, executor=executor)
             yield
 
     async def _yield_to_loop(self, received: Received) -> None:

@@ -126,7 +126,6 @@ class Settlement:
             with UserCode() as call:  # a journal may raise anything; the evidence must not be lost
                 settled = await self.journal.settle(ref, n, evidence)
             if (error := call.error) is None:
-                await self._report_other_owner(ref, evidence)
                 return settled
             failures += 1
             give_up_at = min(give_up_at, self._clock.now() + RETRY_FOR)
@@ -242,7 +241,6 @@ class Settlement:
             await self.journal.settle(ref, n, evidence)
             outcome = str(evidence.outcome)
             Event.ORDER_WRITTEN_LATE.log(logger, order_id=ref.order_id, outcome=outcome, task_id=evidence.task_id)
-            await self._report_other_owner(ref, evidence)
         if self.unwritten.get(key) is evidence:
             del self.unwritten[key]
 
@@ -265,17 +263,6 @@ class Settlement:
         level = logging.INFO if self._has_warned and not self._is_closing.is_set() else logging.WARNING
         self._has_warned = True
         Event.RESULTS_WRITE_FAILED.log(logger, level=level, count=len(self._results), error=self.describe(error))
-
-    async def _report_other_owner(self, ref: OrderRef, evidence: Evidence) -> None:
-        """Report a task that is the receipt of another order too: one of the two has no task of its own."""
-        if evidence.task_id is None:
-            return
-        owner = None
-        with UserCode():  # the receipt is written, which is what counts
-            owner = await self.journal.owner(ref, evidence.task_id)
-        if owner is not None:
-            other_id = owner.order_id
-            Event.TASK_SHARED.log(logger, order_id=ref.order_id, task_id=evidence.task_id, other_order_id=other_id)
 
     def _report_unwritten(
         self, ref: OrderRef, evidence: Evidence, error: BaseException, level: int = logging.ERROR

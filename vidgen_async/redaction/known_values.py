@@ -27,6 +27,8 @@ FEWEST = 3
 #: contain one of these. What is hidden may then be a little more.
 _MOST_RUNS = 1 << 9
 _PART = 12
+#: In a text with at most so many letters, each run is searched for in a value as it is: its parts are not made.
+_SHORT = 1 << 6
 #: Values with more characters in all take longer than a few milliseconds to prepare.
 _LONG = 1 << 14
 _LONGEST_PIECE = 1 << 15
@@ -65,17 +67,18 @@ class KnownValues:
     def is_long(self) -> bool:
         return sum(map(len, self._searched)) > _LONG
 
+    def prepare(self) -> None:
+        """Make what a search needs, which takes long for long values: in a thread, where the caller must not block."""
+        for form in self._forms:
+            _ = form.parts
+
     @cached_property
-    def forms(self) -> "list[_Form]":
-        """What is searched for. Callers that must not block have it made in a thread if it is long."""
+    def _forms(self) -> "list[_Form]":
         forms = []
         for value in self._searched:
             encoded = [base64.b64encode(value.encode("utf-8", "surrogatepass")).decode()] if len(value) >= FEW else []
-            for letters in filter(None, map(letters_of, [value, *encoded])):
-                size = RUN if len(letters) <= _MOST_RUNS else _PART
-                starts = range(0, len(letters) - size + 1 if len(letters) >= RUN else 0, RUN - size + 1)
-                parts = frozenset(letters[at : at + size] for at in starts)
-                forms.append(_Form(letters, len(letters) < FEW and value.isascii(), size, parts))
+            found = filter(None, map(letters_of, [value, *encoded]))
+            forms += [_Form(letters, len(letters) < FEW and value.isascii()) for letters in found]
         return forms
 
     def hide(self, text: str) -> str:
@@ -85,10 +88,11 @@ class KnownValues:
                 text = text.replace(value, HIDDEN)  # also values without letters
         if not self._searched or not text:
             return text
-        letters = letters_of(text)
-        sizes = {form.size for form in self.forms if form.parts}
-        parts = {size: {letters[at : at + size] for at in range(len(letters) - size + 1)} for size in sizes}
-        forms = [form for form in self.forms if not form.parts or not form.parts.isdisjoint(parts[form.size])]
+        letters, forms = letters_of(text), self._forms
+        if len(letters) > _SHORT:
+            sizes = {form.size for form in forms if form.parts}
+            parts = {size: {letters[at : at + size] for at in range(len(letters) - size + 1)} for size in sizes}
+            forms = [form for form in forms if not form.parts or not form.parts.isdisjoint(parts[form.size])]
         found = [(*place, form.stands_alone) for form in forms for place in form.find_in(letters)]
         return _hide_letters(text, found) if found else text
 
@@ -137,13 +141,24 @@ class _Form:
     letters: str
     #: Whether it is hidden only where it is not part of a word.
     stands_alone: bool
-    #: In letters, of each of the parts.
-    size: int
-    parts: frozenset[str]
+
+    @property
+    def size(self) -> int:
+        """Of each of the parts, in letters."""
+        return RUN if len(self.letters) <= _MOST_RUNS else _PART
+
+    @cached_property
+    def parts(self) -> frozenset[str]:
+        """None for one with less than RUN letters."""
+        starts = range(0, len(self.letters) - self.size + 1 if len(self.letters) >= RUN else 0, RUN - self.size + 1)
+        return frozenset(self.letters[at : at + self.size] for at in starts)
 
     def find_in(self, letters: str) -> Iterator[tuple[int, int]]:
         """Where it, or a part of a long one, begins and ends in the letters of a text."""
-        if self.parts:
+        if len(self.letters) >= RUN and len(letters) <= _SHORT:
+            runs = ((at, at + RUN) for at in range(len(letters) - RUN + 1))
+            yield from (run for run in runs if letters[slice(*run)] in self.letters)
+        elif self.parts:
             around = RUN - self.size
             for at in range(len(letters) - self.size + 1):
                 if letters[at : at + self.size] in self.parts:

@@ -22,6 +22,7 @@ from vidgen_async.journal.base import (
     check_attempt,
     is_in_shard,
     is_listed,
+    report_owner,
     unknown_order_error,
 )
 from vidgen_async.journal.sql import queries
@@ -281,10 +282,12 @@ class SqlJournal(ABC, Generic[D]):
         await self._write(lambda db: queries.verify_spending(db, service, account), service, account)
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
-        def operation(db: Database) -> Order:
-            return _add_evidence(db, _require_order(db, ref), n, evidence)
+        def operation(db: Database) -> tuple[Order, OrderRef | None]:
+            order = _add_evidence(db, _require_order(db, ref), n, evidence)
+            return order, None if evidence.task_id is None else queries.read_owner(db, ref, evidence.task_id)
 
-        order = await self._write(operation, ref.service, ref.account)
+        order, owner = await self._write(operation, ref.service, ref.account)
+        report_owner(ref, evidence, owner)
         self._without_outcome.discard((ref, n))
         self._release_sender_lock()
         return order
