@@ -6,6 +6,7 @@ import io
 import os
 import socket
 import sys
+import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -243,17 +244,27 @@ async def test_virtual_time_stops_while_an_image_is_read(path):
 
 
 @pytest.mark.slow
-async def test_virtual_time_stops_while_a_long_body_is_received(path):
+async def test_a_long_body_is_read_in_a_thread_and_virtual_time_stops_while_it_is_received(path, monkeypatch):
     data = bytes(4 << 20)
     cassette = Cassette(path, largest_blob=len(data))
     answer = BufferedResponse(200, data, headers=make_headers({"Content-Type": "video/mp4"}))
     await record(cassette, in_turn(answer), [ask()])
     replay = ReplayTransport(cassette)
     alarm = asyncio.ensure_future(replay.clock.sleep(0.001))
+    readers, real = [], Path.read_bytes
+
+    def slowly(path: Path) -> bytes:
+        readers.append(threading.current_thread())
+        time.sleep(0.02)
+        return real(path)
+
+    monkeypatch.setattr(Path, "read_bytes", slowly)
 
     assert await read(replay, ask()) == data
 
     assert replay.clock.now() == 0
+    assert len(readers) == 1
+    assert threading.main_thread() not in readers
     await alarm
 
 

@@ -74,9 +74,8 @@ def body_bytes(body: RecordedBody | None) -> bytes | None:
     return base64.b64decode(body["b64"], validate=True) if "b64" in body else None
 
 
-def stream_body(body: RecordedBody, blobs: Path) -> Iterator[bytes]:
-    """The chunks of a long body; an OSError or a ValueError where its blob cannot be read or is damaged."""
-    data = read_blob(body, blobs) if "blob" in body else b""
+def stream_body(body: RecordedBody, data: bytes) -> Iterator[bytes]:
+    """The chunks of a long body with these bytes in its blob."""
     first, _ = _ends(body) or (0, 0)
     yield from _chunks(data[:first])
     for left in range(int(body["bytes"]) - len(data), 0, -CHUNK):
@@ -85,7 +84,8 @@ def stream_body(body: RecordedBody, blobs: Path) -> Iterator[bytes]:
 
 
 def read_blob(body: RecordedBody, blobs: Path) -> bytes:
-    """The bytes of a blob; the ValueError for one that was changed is the predicate of a sentence."""
+    """The bytes of a blob. OSError where it cannot be read; the ValueError for one that was changed is the predicate of
+    a sentence."""
     data = blobs.joinpath(body["blob"]).read_bytes()
     if data.startswith(LFS_POINTER):
         raise ValueError(LFS_ADVICE)

@@ -10,12 +10,12 @@ from typing import Any
 from yarl import URL
 
 from vidgen_async import errors
-from vidgen_async.cassette.body_decoding import body_bytes, stream_body
+from vidgen_async.cassette.body_decoding import body_bytes, read_blob, stream_body
 from vidgen_async.cassette.body_encoding import BodyCapture, read_through
 from vidgen_async.cassette.document import Failure, Interaction
 from vidgen_async.cassette.request_matching import Claim, RequestMatcher
 from vidgen_async.cassette.settings import Cassette, as_cassette
-from vidgen_async.clock import Clock, VirtualClock, hold_of
+from vidgen_async.clock import Clock, VirtualClock, hold_of, run_in_thread
 from vidgen_async.errors import (
     BodyError,
     CassetteError,
@@ -150,23 +150,26 @@ class ReplayTransport(Transport):
     async def _chunks(self, interaction: Interaction, request: Request) -> AsyncIterator[bytes]:
         """The recorded body, and how it ended."""
         body, failure = interaction.body or {}, interaction.failure
-        data = body_bytes(interaction.body)
+        data, blob = body_bytes(interaction.body), b""
         try:
-            for number, chunk in enumerate(stream_body(body, self.cassette.blobs) if data is None else (data,)):
-                if number:
-                    # Other tasks run; virtual time must not jump ahead while a body is received.
-                    if isinstance(self._clock, VirtualClock):
-                        self._clock.touch()
-                    await asyncio.sleep(0)
-                if self._closed.is_set():
-                    raise _closed_within_body(request)
-                yield chunk
+            if data is None and "blob" in body:
+                with hold_of(self._clock)():
+                    blob = await run_in_thread(read_blob, body, self.cassette.blobs)
         except (OSError, ValueError) as error:
             path = str(self.cassette.path)
             problem = f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else error
             message = f"the cassette {path} cannot be replayed: its blob {body.get('blob')} {problem}"
             pointer = f"/interactions/{self._document.interactions.index(interaction)}/response/body/blob"
             raise self._record(CassetteInvalidError(message, path=path, pointer=pointer)) from error
+        for number, chunk in enumerate(stream_body(body, blob) if data is None else (data,)):
+            if number:
+                # Other tasks run; virtual time must not jump ahead while a body is received.
+                if isinstance(self._clock, VirtualClock):
+                    self._clock.touch()
+                await asyncio.sleep(0)
+            if self._closed.is_set():
+                raise _closed_within_body(request)
+            yield chunk
         if failure is not None:
             raise _error(failure, request)
         if body.get("end") == "cancelled":
