@@ -24,6 +24,8 @@ import pytest_asyncio.plugin
 from attrs import frozen
 from coverage import Coverage
 
+import vidgen_async.client.resources
+import vidgen_async.client.videos
 import vidgen_async.journal.sqlite.journal
 import vidgen_async.pytest_plugin
 import vidgen_async.pytest_plugin.session
