@@ -123,7 +123,7 @@ def pytest_runtest_makereport(
         error = call.excinfo and call.excinfo.value
         if report.when == "call":
             session.has_passed = report.outcome == "passed"
-        if report.failed:
+        if report.outcome != "passed":
             _explain(report, session, error)
         if report.when == "teardown":
             del item.stash[_SESSION]
@@ -131,14 +131,14 @@ def pytest_runtest_makereport(
 
 
 def _explain(report: pytest.TestReport, session: Session, error: BaseException | None) -> None:
-    """Add to the report of a failure the misses whose errors were caught, or the path of the recording."""
+    """Add to the report of a test that did not pass the misses whose errors were caught, or the recording's path."""
     transport = session.cassette.transport
     if isinstance(transport, ReplayTransport):
         misses = [str(miss) for miss in transport.misses if miss is not error]
         if misses and report.when != "teardown":
             report.sections.append((_TITLE, "\n".join(misses)))
     elif not isinstance(error, CassetteBusyError) and not transport.is_published and transport.part.exists():
-        text = f"{transport.cassette.path} was not recorded; the interactions until the failure are in {transport.part}"
+        text = f"{transport.cassette.path} was not recorded; the finished interactions are in {transport.part}"
         report.sections.append((_TITLE, text))
 
 
