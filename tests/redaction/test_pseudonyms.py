@@ -83,6 +83,13 @@ def test_any_value_is_found_in_any_encoding(value, spelling):
     assert secrets.is_in_bytes(b"\0\xff" + in_utf8(SPELLINGS[spelling](value)) + b"\0")
 
 
+def test_a_value_with_a_lone_surrogate_is_hidden_too():
+    secrets, value = Secrets(), "a-key-\ud800-22"
+    assert secrets.hide(value, "key") == "REDACTED-key-1"
+    for text in (value, json.dumps(value)[1:-1], quote(value, errors="surrogatepass"), in_base64(value)):
+        assert secrets.replace(f"say {text}") == "say REDACTED-key-1"
+
+
 def test_the_text_around_a_replaced_value_is_unchanged(secrets):
     assert secrets.replace(f"bad key {SECRET}: go") == "bad key REDACTED-key-1: go"
     assert secrets.replace(f"bad key {SECRET.upper()}: go") == "bad key REDACTED-key-1: go"

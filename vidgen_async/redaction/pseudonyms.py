@@ -186,8 +186,8 @@ def _forms(value: str) -> Iterator[str]:
     yield value
     yield unescape(value)
     yield value.replace("\\", "")
-    yield quote(value, safe="")
-    yield quote_plus(value)
+    yield quote(value, safe="", errors="surrogatepass")
+    yield quote_plus(value, errors="surrogatepass")
     yield json.dumps(value)[1:-1]
     yield json.dumps(value, ensure_ascii=False)[1:-1]
     data = value.encode("utf-8", "surrogatepass")
