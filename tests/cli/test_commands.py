@@ -52,8 +52,10 @@ def test_a_task_can_be_shown_awaited_and_saved_later(here, service, tmp_path, fa
 
     assert here("wait", task_id)[:2] == (0, f"{task_id}: completed, 20 points\n")
 
-    err = fails(2, "wait", task_id, "-o", "boat.mp4")
-    assert "the file boat.mp4 already exists; --force replaces it" in err
+    (tmp_path / "link.mp4").symlink_to(tmp_path / "nowhere.mp4")
+    for name in ("boat.mp4", "link.mp4"):
+        err = fails(2, "wait", task_id, "-o", name)
+        assert f"the file {name} already exists; --force replaces it" in err
 
     out = works("wait", task_id, "-o", "boat.mp4", "--force")[0]
     assert out.startswith("saved boat.mp4")

@@ -135,6 +135,17 @@ async def test_without_overwrite_a_file_that_exists_is_left_before_any_request(d
     assert target.is_untouched()
 
 
+async def test_without_overwrite_a_link_that_leads_nowhere_is_left_before_any_request(downloads_of, tmp_path):
+    link, elsewhere = tmp_path / "link.mp4", tmp_path / "elsewhere.mp4"
+    link.symlink_to(elsewhere)
+    async with site(Says(body=VIDEO)) as service:
+        with pytest.raises(TargetExistsError, match=r"link\.mp4' already exists"):
+            await downloads_of(service).download("task-1", link, overwrite=False)
+        assert (service.requests, names(tmp_path)) == ([], ["link.mp4"])
+        await downloads_of(service).download("task-1", link)
+    assert elsewhere.read_bytes() == VIDEO
+
+
 async def test_without_overwrite_a_file_that_is_created_during_the_transfer_is_left(downloads_of, target):
     target.path.unlink()
     async with site(RangeHost(VIDEO)) as service:

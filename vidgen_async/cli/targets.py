@@ -60,9 +60,9 @@ class Target:
                     "a video is not written to a terminal: redirect stdout, or name a file; --force writes it anyway"
                 )
             return
-        if not self.may_replace and os.path.isfile(self.path):  # noqa: ASYNC240, PTH113 - False for a name that is too long
-            raise DownloadError(f"the file {self.path} already exists; --force replaces it")
         await client.videos.check_target(self.path / "video.mp4" if self.is_folder else self.path)
+        if not (self.may_replace or self.is_folder) and os.path.lexists(self.path):  # noqa: ASYNC240 - it takes no time
+            raise DownloadError(f"the file {self.path} already exists; --force replaces it")
 
 
 async def copy_to_stdout(path: Path) -> None:

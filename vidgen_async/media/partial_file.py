@@ -97,8 +97,8 @@ class PartialFile:
                 raise IsADirectoryError("it is a directory")
             if not stat.S_ISREG(mode):
                 raise OSError("it is not a regular file")
-            if not self._overwrite:
-                raise FileExistsError
+        if not self._overwrite and os.path.lexists(self._target):  # also a link that leads nowhere
+            raise FileExistsError
         self._file = AtomicFile(target, keep_mode=True)
         self._is_open = True
 
