@@ -65,6 +65,30 @@ def test_the_command_to_resume_is_never_wrapped():
     assert "a very long name that is longer than the screen.mp4'" in file.getvalue()
 
 
+def test_a_live_view_is_drawn_only_when_it_changes_and_again_after_the_terminal_was_used_by_others():
+    screen, file = on_a_terminal()
+    shown = {"state": "queued", "left": 29.96}
+    live = screen.live(lambda *_: f"{shown['state']}, {seconds(shown['left'])} left")
+    drawn = []
+
+    def refresh(**changes) -> None:
+        file.seek(file.truncate(0))
+        shown.update(changes)
+        live.refresh()
+        drawn.append(file.getvalue().replace("\x1b[2K", "").strip())
+
+    with live:
+        for changes in ({}, {}, {"left": 29.97}, {"left": 29.5}, {"state": "running"}):
+            refresh(**changes)
+        live.stop()
+        live.start()
+        refresh()
+        refresh()
+    assert drawn == [
+        "queued, 30.0 s left", "", "", "queued, 29.5 s left", "running, 29.5 s left", "running, 29.5 s left", "",
+    ]  # fmt: skip
+
+
 def test_no_color_is_honoured(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     screen, file = on_a_terminal()

@@ -121,7 +121,7 @@ def _document(update: VideoTask | Outcome, row: TaskRow, clock: Clock) -> Docume
 
 
 async def _refresh(live: Live, progress: WatchProgress, updates: Updates, clock: Clock) -> None:
-    """Keep the live view up to date: it is drawn twice per second, however many changes there are."""
+    """Keep the live view up to date: it is drawn at most twice per second, however many changes there are."""
     with suspendable(live), live:
         while True:
             while not updates.empty():

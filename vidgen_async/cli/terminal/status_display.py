@@ -119,6 +119,18 @@ def _echo_json(document: Document, *, err: bool = False) -> None:
     click.echo(json.dumps(document), err=err)
 
 
+class _ChangingView(Live):
+    """It is drawn when something that it shows has changed, and when the terminal was used by others."""
+
+    _shown: object = None
+
+    def refresh(self) -> None:
+        lines = self.console.render_lines(self.get_renderable()) if self.is_started else None
+        if lines is None or lines != self._shown:
+            self._shown = lines
+            super().refresh()
+
+
 class RichScreen(Screen):
     """Shows lines that stay, and an animated progress line below them. rich honours NO_COLOR."""
 
@@ -166,7 +178,7 @@ class RichScreen(Screen):
         self.close()
         if self._console.legacy_windows or not self._console.encoding.startswith("utf"):
             return None
-        self._live = Live(
+        self._live = _ChangingView(
             get_renderable=lambda: render(*self._console.size),
             console=self._console,
             transient=True,
