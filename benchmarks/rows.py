@@ -174,7 +174,7 @@ async def seconds_of_outcomes(tasks: int) -> float:
 
     clock = JumpingClock()
     clock.is_stopped = False
-    watcher = Watcher(poll, clock=clock)
+    watcher = Watcher(poll, clock=clock, is_origin_known=bool)
     ids, begun_at = task_ids(tasks), time.process_time()
     count = 0
     async for _ in watcher.as_completed(ids, timeout=None):

@@ -112,7 +112,7 @@ class Polls:
 
 async def measure(tasks: int, polls: int) -> Found:
     clock, poll = JumpingClock(), Polls(polls)
-    watcher = Watcher(poll, clock=clock, interval=tasks / _RATE)
+    watcher = Watcher(poll, clock=clock, is_origin_known=bool, interval=tasks / _RATE)
     before = resident_bytes()
     ids = task_ids(tasks)
     start = time.process_time()

@@ -181,7 +181,8 @@ def test_the_end_of_the_program_propagates(kind, *, is_async):
     async def program():
         clock = VirtualClock()
         service = FakeService(clock)
-        await Watcher(service.poll_if_changed, clock=clock, on_update=ending_later if is_async else ending).wait("t")
+        on_update = ending_later if is_async else ending
+        await Watcher(service.poll_if_changed, clock=clock, is_origin_known=bool, on_update=on_update).wait("t")
 
     with pytest.raises(kind):
         asyncio.run(program())

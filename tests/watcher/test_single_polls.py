@@ -91,7 +91,7 @@ async def test_only_tasks_that_a_listener_needs_are_requested(make_watcher, serv
             requested.setdefault(clock.now(), []).append(task_id)
         return await service.poll_if_changed(task_id, mark, is_task_needed=is_task_needed)
 
-    watcher = Watcher(poll, clock=clock)
+    watcher = Watcher(poll, clock=clock, is_origin_known=bool)
     crowd = asyncio.ensure_future(anext(watcher.as_completed(ids, timeout=None)))
     await clock.sleep(70.0)
     changes = watcher.watch("a", timeout=100.0)
@@ -137,7 +137,7 @@ async def test_polls_that_never_wait_do_not_block_the_event_loop():
         polls += 1
         return VideoTask(id=task_id, status="running" if polls < 20_000 else "completed"), None
 
-    watcher = Watcher(at_once, clock=LoopClock(), interval=1e-6)
+    watcher = Watcher(at_once, clock=LoopClock(), is_origin_known=bool, interval=1e-6)
     waiting = asyncio.ensure_future(watcher.wait("t"))
     for _ in range(20):
         await asyncio.sleep(0)

@@ -281,7 +281,7 @@ async def test_a_hundred_thousand_tasks_never_block_the_event_loop():
     ids = [f"task-{number:06d}" for number in range(100_000)]
     passes = Passes()
     async with passes.measured():
-        watcher = Watcher(poll, clock=LoopClock())
+        watcher = Watcher(poll, clock=LoopClock(), is_origin_known=bool)
         outcomes = watcher.as_completed(ids, timeout=None)
         waiter = asyncio.ensure_future(anext(outcomes))
         await until(lambda: watcher.stats.tasks >= len(ids))

@@ -520,7 +520,7 @@ class TestClosing:
     @pytest.mark.parametrize("options", [{"interval": 0.0}, {"interval": float("inf")}, {"concurrency": 0}])
     def test_invalid_options_are_refused(self, options, service):
         with pytest.raises(ConfigurationError):
-            Watcher(service.poll_if_changed, clock=service.clock, **options)  # type: ignore[arg-type]
+            Watcher(service.poll_if_changed, clock=service.clock, is_origin_known=bool, **options)
 
 
 class TestUnknownStates:

@@ -178,11 +178,11 @@ class Client:
         self._watcher = Watcher(
             view.poll,
             clock=shared.clock,
+            is_origin_known=shared.has_answered.is_set,
             interval=options.poll_interval,
             concurrency=max_connections,
             on_update=on_update,
             on_terminal=shared.results.record_end,
-            is_origin_known=shared.has_answered.is_set,
             find_accepted=view.orders.find_accepted,
         )
         self._use(view)

@@ -122,12 +122,12 @@ class Watcher:
         poll: Poll,
         *,
         clock: Clock,
+        is_origin_known: Callable[[], bool],
         interval: float = 60.0,
         concurrency: int = 64,
         first_polls: int = 32,
         on_update: OnUpdate | None = None,
         on_terminal: Callable[[str, VideoTask], None] | None = None,
-        is_origin_known: Callable[[], bool] = lambda: False,
         find_accepted: Callable[[str], Awaitable[datetime | None]] | None = None,
     ) -> None:
         if not 0.0 < interval < float("inf") or concurrency < 1 or first_polls < 0:
