@@ -77,7 +77,7 @@ def request_body(sent: BodyCapture, redactor: Redactor) -> RecordedBody | None:
     """How it is recorded: JSON without image data, or a digest."""
     if sent.length == 0:
         return None
-    return sent.facts if sent.text is None else _text_body(sent.text, redactor, is_request=True)
+    return sent.facts if (text := sent.text) is None else _text_body(text, redactor, is_request=True)
 
 
 def answer_body(capture: BodyCapture, headers: Headers, redactor: Redactor) -> tuple[RecordedBody | None, bytes | None]:
