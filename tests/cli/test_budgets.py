@@ -64,7 +64,7 @@ def test_all_commands_that_send_orders_share_a_budget(here, service, uncertain):
         "generate --resume o-1 -o boat.mp4",
     ],
 )
-def test_each_command_that_learns_what_a_task_has_cost_records_it_once(here, service, works, way, is_adopted):
+def test_wait_download_and_generate_record_once_what_a_task_has_cost(here, service, works, way, is_adopted):
     if is_adopted:
         service.add_fault("videos.create", Fault.close_after_body())
     here(*BOAT, "o-1")
