@@ -91,6 +91,8 @@ CONNECT_ATTEMPTS = 3
 SHORTEST_PAUSE = 1.0
 #: Seconds after which a create that waits for a reserved slot reads the limit again.
 RECHECK_INTERVAL = 1.0
+#: With one read of the limit, a client takes the free slots divided by this: the processes that share it take turns.
+SLOTS_DIVISOR = 8
 #: Seconds added to a create's time limit; after that, other processes treat it as uncertain.
 DEADLINE_MARGIN = 10.0
 #: The deadline in seconds of a create without a time limit of its own.
@@ -676,8 +678,7 @@ class Sender:
                 ref.service, ref.account, self._shared.pacing, self._shared.clock.wall()
             )
             if turn.free > slots.reserved:
-                # Only a part of the free slots: the processes that share the limit take turns.
-                slots.granted = min(turn.free - slots.reserved, slots.waiting, max(1, turn.free // 8))
+                slots.granted = min(turn.free - slots.reserved, slots.waiting, max(1, turn.free // SLOTS_DIVISOR))
                 return
             if turn.free:
                 with suppress(TimeoutError):  # more slots may be free by then
