@@ -18,7 +18,7 @@ from vidgen_async.journal import MemoryJournal, MustWait, OrderChanged, Permissi
 from vidgen_async.journal.base import unknown_order_error
 from vidgen_async.journal.sql import queries
 from vidgen_async.journal.sqlite import schema
-from vidgen_async.journal.sqlite.file_lock import LockedConnection
+from vidgen_async.journal.sqlite.file_lock import LockedConnection, transaction
 from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn
 from vidgen_async.types.orders import Attempt, Closing, Evidence, Order, OrderRef
 
@@ -71,7 +71,7 @@ class OnTheLoop(SqliteJournal):
             db.row_factory = sqlite3.Row
             for statement in set_up("TRUNCATE"):
                 db.execute(statement)
-        with nullcontext() if kind is None else schema.transaction(self._opened, kind):
+        with nullcontext() if kind is None else transaction(self._opened, kind):
             return operation(self._opened)
 
 
