@@ -31,7 +31,7 @@ from vidgen_async.user_code import UserCode, describe
 logger = logging.getLogger(__name__)
 
 #: A thread writes the buffer when it has this size in bytes, or this age in seconds.
-_BUFFER_SIZE = 1 << 20
+_BUFFER_SIZE = 1 << 21
 _MAX_BUFFER_TIME = 0.25
 #: Maximum size in bytes of the chunks in which a video is read: what asyncio receives at once. Larger chunks would be
 #: joined from several, which copies them.
