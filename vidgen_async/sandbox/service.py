@@ -53,8 +53,9 @@ class Sandbox(SandboxState):
         state: A file, or a directory for it, that stores accounts, ledgers, tasks, uploads, the catalog, the time and
             the secret of the links: a sandbox that is opened with it continues where the last one ended, even if that
             was killed. Changes are stored before the answer of their request (503 if that fails), those from Python
-            with the next answer or on closing. Stored accounts keep their credits; those of the arguments are added.
-            Ports, faults, planned failures, received requests and counted submissions are not stored.
+            with the next request other than GET, or on closing. Stored accounts keep their credits; those of the
+            arguments are added. Ports, faults, planned failures, received requests and counted submissions are not
+            stored.
         on_request: Called in the event loop with every request when it arrives, and again when it has been handled. It
             must not raise.
 
@@ -115,8 +116,7 @@ class Sandbox(SandboxState):
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             if self._state_file is not None:
-                self._state_file.open()
-                stack.callback(self._state_file.close)
+                stack.enter_context(self._state_file.open())
                 if self._api_key_argument not in (None, self.api_key):
                     raise StateError(
                         f"the state {self._state_file.path} has another API key for the account {self._account.name!r}"

@@ -1,18 +1,13 @@
 """The state of a sandbox: a SQLite file of JSON records, which one sandbox at a time has open."""
 
 import base64
-import json
-import os
 import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
-from attrs import evolve, frozen
-from cattrs import BaseValidationError, Converter, transform_error
+from cattrs.preconf.json import make_converter
 
 from vidgen_async.sandbox.accounts import Account, LedgerEntry, SandboxTask
 from vidgen_async.sandbox.assets import Asset
@@ -20,151 +15,86 @@ from vidgen_async.sandbox.catalog import CatalogEntry
 from vidgen_async.sandbox.state import SandboxState
 
 #: Identifies our files among other SQLite files, and their format.
-APPLICATION_ID, FORMAT = 0x56675362, 4
-CREATE = f"""
-    CREATE TABLE records (kind TEXT, account TEXT, n INTEGER, record TEXT, PRIMARY KEY (kind, account, n));
-    PRAGMA application_id = {APPLICATION_ID};
-    PRAGMA user_version = {FORMAT};
+APPLICATION_ID, FORMAT = 0x56675362, 5
+CHECK = "SELECT * FROM pragma_application_id, pragma_user_version, pragma_page_count, pragma_quick_check"
+#: A commit has reached the operating system when it returns: a killed process loses none.
+BEGIN = f"""
+    PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; BEGIN EXCLUSIVE;
+    CREATE TABLE IF NOT EXISTS records (id TEXT PRIMARY KEY, record TEXT);
+    PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT};
 """
-SETTINGS = ("settings", "")
 
 
 class StateError(Exception):
     """The state cannot be opened, read or written; the message names the file."""
 
 
-@frozen
-class Settings:
-    """What may change at any time. ``now`` and ``speed`` are those of the sandbox at ``wall``, in real time."""
-
-    link_secret: str
-    models: tuple[CatalogEntry, ...]
-    now: float
-    wall: float
-    speed: float
-
-    def time(self) -> float:
-        """Return the sandbox's time. It also passes while the sandbox is closed, at most as fast as real time."""
-        return self.now + max(0.0, time.time() - self.wall) * min(1.0, self.speed)
-
-
 class StateFile:
-    """``path`` is the file, or a directory in which the file is ``sandbox.db``. Every failure is a StateError."""
+    """``path`` is the file, or a directory for ``sandbox.db``; it is locked while open. A failure is a StateError."""
 
     def __init__(self, path: Path, sandbox: SandboxState) -> None:
         self.path = path / "sandbox.db" if path.is_dir() else path
         self._sandbox = sandbox
-        self._stored: dict[tuple[str, str], list[Any]] = {}
-        self._converter = Converter(forbid_extra_keys=True)
+        self._stored: dict[str, object] = {}
+        self._converter = make_converter(detailed_validation=False)
         self._converter.register_unstructure_hook(Account, lambda account: account.name)
         self._converter.register_structure_hook(Account, lambda name, _: sandbox.account(name))
         self._converter.register_unstructure_hook(bytes, lambda content: base64.b64encode(content).decode())
         self._converter.register_structure_hook(bytes, lambda text, _: base64.b64decode(text, validate=True))
 
-    def open(self) -> None:
-        """Open and lock the file, restore what it holds, and add the sandbox's accounts that it does not hold."""
-        with self._state_errors(), ExitStack() as stack:
-            # Only the owner may read it. An existing file is not opened here: closing it would release its lock.
-            if not self.path.exists():
-                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-            self._db = sqlite3.connect(self.path, timeout=0, isolation_level=None)
-            stack.callback(self._db.close)
-            create = CREATE if self._is_new() else ""
-            # A commit has reached the operating system when it returns: a killed process loses none.
-            settings = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"
-            self._db.executescript(f"{settings}; BEGIN EXCLUSIVE; {create} COMMIT")
-            self._restore()
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            with self._state_errors():
+                self.path.touch(0o600)  # only the owner may read it; an existing file is not opened (its lock)
+                self._db = stack.enter_context(closing(sqlite3.connect(self.path, timeout=0)))
+                program, version, pages, damage = self._db.execute(CHECK).fetchone()
+                if pages and (program, version, damage) != (APPLICATION_ID, FORMAT, "ok"):
+                    why = f"has format {version}, not {FORMAT}, is another file, or is damaged (its check: {damage})"
+                    raise StateError(f"{self.path} {why}. Pass another path, or use the version that wrote it")
+                self._db.executescript(BEGIN)
+                if records := dict(self._db.execute("SELECT * FROM records ORDER BY rowid")):
+                    self._restore(records)
             self.save()
-            stack.pop_all()
+            yield
+            self.save()
 
-    def close(self) -> None:
-        with closing(self._db):
-            self.save()
+    def _restore(self, records: dict[str, str]) -> None:
+        sandbox, assets, loads = self._sandbox, self._sandbox.assets, self._converter.loads
+        stored = [Account(*each) for each in loads(records.pop("accounts"), list[tuple[str, str, list[LedgerEntry]]])]
+        added = [each for each in sandbox.accounts.values() if each.name not in {account.name for account in stored}]
+        sandbox.accounts.clear()
+        for account in stored + added:
+            sandbox.accounts.put(account)
+        sandbox.models = {entry.code: entry for entry in loads(records.pop("models"), list[CatalogEntry])}
+        assets.signer.secret, now, wall, speed = loads(records.pop("settings"), tuple[bytes, float, float, float])
+        sandbox.clock.start_at(now + max(0.0, time.time() - wall) * min(1.0, speed))  # at most as fast as real time
+        for key in [each for each in records if each.startswith("task_")]:
+            sandbox.add_task(loads(records.pop(key), SandboxTask))
+        assets.by_id |= {key: loads(record, Asset) for key, record in records.items()}
+        refunded = {entry.task_id for account in stored for entry in account.ledger if entry.kind == "refund"}
+        sandbox.refunds = sorted(each for each in sandbox.refunds if each[1] not in refunded)
+        self._stored = {**sandbox.tasks, **assets.by_id}
 
     def save(self) -> None:
         """Store what has changed, in one transaction. If it raises, nothing was stored; the next call does it."""
-        lists = dict(self._lists())
-        if lists == self._stored:
-            return
+        sandbox, secret, clock = self._sandbox, self._sandbox.assets.signer.secret, self._sandbox.clock
+        records: dict[str, object] = {**sandbox.tasks, **sandbox.assets.by_id}
+        records["accounts"] = [(each.name, each.api_key, list(each.ledger)) for each in sandbox.accounts.values()]
+        records["models"] = list(sandbox.models.values())
+        records["settings"] = (secret, clock.now(), time.time(), clock.speed)
         with self._state_errors(), self._db as db:
-            db.execute("BEGIN")
-            for key, members in lists.items():
-                stored = self._stored.get(key, [])
-                if len(members) < len(stored):
-                    db.execute("DELETE FROM records WHERE (kind, account) = (?, ?) AND n >= ?", (*key, len(members)))
-                for n, (new, old) in enumerate(zip_longest(members, stored[: len(members)])):
-                    if new is not old and new != old:
-                        record = json.dumps(self._converter.unstructure(new))
-                        db.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", (*key, n, record))
-        self._stored = lists
-
-    def _lists(self) -> Iterator[tuple[tuple[str, str], list[Any]]]:
-        """Return what the file should hold: each list with its kind, and with its account if it is a ledger."""
-        sandbox = self._sandbox
-        yield ("account", ""), [(account.name, account.api_key) for account in sandbox.accounts.values()]
-        for account in sandbox.accounts.values():
-            yield ("entry", account.name), list(account.ledger)
-        yield ("task", ""), list(sandbox.tasks.values())
-        yield ("asset", ""), list(sandbox.assets)
-        secret, models = sandbox.assets.signer.secret.hex(), tuple(sandbox.models.values())
-        new = Settings(secret, models, sandbox.clock.now(), time.time(), sandbox.clock.speed)
-        for old in self._stored.get(SETTINGS, []):
-            if old.speed == new.speed and abs(old.time() - new.now) < 0.01:  # the stored time is still right
-                new = evolve(new, now=old.now, wall=old.wall)
-        yield SETTINGS, [new]
-
-    def _is_new(self) -> bool:
-        names = ("application_id", "user_version", "page_count", "quick_check")
-        program, version, pages, verdict = (self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
-        if (program or pages) and (program, version) != (APPLICATION_ID, FORMAT):
-            raise StateError(
-                f"{self.path} has format {version}, not {FORMAT}, or is another file. It was not changed: pass another "
-                "path, or open it with the version of vidgen_async that wrote it"
-            )
-        if verdict != "ok":
-            raise ValueError(verdict)
-        return not program
-
-    def _restore(self) -> None:
-        sandbox, accounts, structure = self._sandbox, self._sandbox.accounts, self._converter.structure
-        new_accounts = list(accounts.values())
-        accounts.clear()
-        rows = self._db.execute("SELECT * FROM records ORDER BY kind = 'settings', kind, account, n").fetchall()
-        for kind, name, _, record in rows:
-            value = json.loads(record)
-            match kind:
-                case "account":
-                    accounts.put(Account(*structure(value, tuple[str, str])))
-                case "entry":
-                    sandbox.account(name).ledger.append(structure(value, LedgerEntry))
-                case "task":
-                    sandbox.add_task(structure(value, SandboxTask))
-                case "asset":
-                    asset = structure(value, Asset)
-                    sandbox.assets.by_id[asset.id] = asset
-                case _ if kind != "settings":
-                    raise ValueError(f"there is no kind {kind!r}")
-        if rows:
-            settings = structure(value, Settings)
-            sandbox.assets.signer.secret = bytes.fromhex(settings.link_secret)
-            sandbox.models = {entry.code: entry for entry in settings.models}
-            entries = [entry for account in accounts.values() for entry in account.ledger]
-            refunded = {entry.task_id for entry in entries if entry.kind == "refund"}
-            sandbox.refunds = sorted(each for each in sandbox.refunds if each[1] not in refunded)
-            sandbox.clock.start_at(max([settings.time(), *(entry.at for entry in entries)]))
-            self._stored = {**dict(self._lists()), SETTINGS: [settings]}
-        for account in new_accounts:
-            if account.name not in accounts.names:
-                accounts.put(account)
+            db.executemany("DELETE FROM records WHERE id = ?", [(key,) for key in self._stored.keys() - records.keys()])
+            for key, record in records.items():
+                if record is not (old := self._stored.get(key)) and record != old:
+                    db.execute("REPLACE INTO records VALUES (?, ?)", (key, self._converter.dumps(record)))
+        self._stored = records
 
     @contextmanager
     def _state_errors(self) -> Iterator[None]:
         try:
             yield
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, LookupError, TypeError, ValueError) as error:
             is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
-            why = f"cannot be read or written: {getattr(error, 'strerror', None) or error}"
-            raise StateError(f"the state {self.path} {'is in use by another sandbox' if is_busy else why}") from error
-        except (BaseValidationError, LookupError, TypeError, ValueError) as error:
-            why = "; ".join(transform_error(error)) if isinstance(error, BaseValidationError) else str(error)
-            raise StateError(f"the state {self.path} is damaged, or conflicts with this sandbox: {why}") from error
+            why = "in use by another sandbox" if is_busy else f"damaged, or cannot be read or written: {error}"
+            raise StateError(f"the state {self.path} is {why}") from error
