@@ -17,8 +17,7 @@ from attrs import asdict
 from vidgen_async.journal import MemoryJournal, MustWait, OrderChanged, Permission, SqliteJournal
 from vidgen_async.journal.base import unknown_order_error
 from vidgen_async.journal.sql import queries
-from vidgen_async.journal.sqlite import schema
-from vidgen_async.journal.sqlite.file_lock import LockedConnection, transaction
+from vidgen_async.journal.sqlite import file_lock, schema  # names in them are not those of an earlier version
 from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn
 from vidgen_async.types.orders import Attempt, Closing, Evidence, Order, OrderRef
 
@@ -54,24 +53,24 @@ class OnTheLoop(SqliteJournal):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self._opened: LockedConnection | None = None
+        self._opened: file_lock.LockedConnection | None = None
 
-    async def _run(self, operation: Callable[[LockedConnection], T], kind: str | None = None) -> T:
+    async def _run(self, operation: Callable[[file_lock.LockedConnection], T], kind: str | None = None) -> T:
         return self._execute(operation, kind)
 
     async def aclose(self) -> None:
         if self._opened is not None:
             self._opened.close()
 
-    def _execute(self, operation: Callable[[LockedConnection], T], kind: str | None) -> T:
+    def _execute(self, operation: Callable[[file_lock.LockedConnection], T], kind: str | None) -> T:
         if self._opened is None:
             db = self._opened = sqlite3.connect(
-                self.path, isolation_level=None, check_same_thread=False, factory=LockedConnection
+                self.path, isolation_level=None, check_same_thread=False, factory=file_lock.LockedConnection
             )
             db.row_factory = sqlite3.Row
             for statement in set_up("TRUNCATE"):
                 db.execute(statement)
-        with nullcontext() if kind is None else transaction(self._opened, kind):
+        with nullcontext() if kind is None else file_lock.transaction(self._opened, kind):
             return operation(self._opened)
 
 
@@ -82,7 +81,7 @@ class InAThread(OnTheLoop):
         super().__init__(path)
         self._lock_of_operations = asyncio.Lock()
 
-    async def _run(self, operation: Callable[[LockedConnection], T], kind: str | None = None) -> T:
+    async def _run(self, operation: Callable[[file_lock.LockedConnection], T], kind: str | None = None) -> T:
         async with self._lock_of_operations:
             return await asyncio.to_thread(self._execute, operation, kind)
 
