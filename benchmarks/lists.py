@@ -6,7 +6,7 @@ A journal of either size has the same number of orders in each state; all others
 import asyncio
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -110,10 +110,9 @@ def run(scale: Scale) -> list[Figure]:
             journals[_name(POSTGRES, many)] = postgres = PostgresJournal(
                 server.dsn, schema=f"with_{many}", time_limit=600
             )
-            for statement in FILL:
-                asyncio.run(sqlite._write(partial(execute, statement, many)))
-                asyncio.run(postgres._write(partial(execute, statement, many)))
-                analyze(server)
+            for journal in (sqlite, postgres):
+                asyncio.run(fill(journal, FILL, many, every=many // FEW))
+            analyze(server)
         for title, read in READS.items():
             found += figures(title, sizes, interleaved(journals, scale.rounds, partial(_take, journals, read)))
         for journal in journals.values():
@@ -158,10 +157,18 @@ def analyze(server: PostgresServer) -> None:
         connection.execute("VACUUM ANALYZE")
 
 
-def execute(statement: str, many: int, db: Database, *, every: int | None = None) -> None:
-    """Store so many orders: one of the statements that do so. Of each so many orders one is in each state; with 1, all
-    have ended."""
+async def fill(journal: SqlJournal[Any], statements: Iterable[str], many: int, *, every: int) -> None:
+    """Store so many orders by these statements. Of each so many orders one is in each state; with 1, all have ended."""
     now = int(time.time() * 1e6) - many
     body = b'{"model": "vendorh3", "prompt": "' + b"A paper boat sails at dawn. " * 15 + b'", "duration": 5}'
-    facts = {"many": many, "every": every or many // FEW, "now": now, "service": SERVICE, "account": ACCOUNT}
-    db.execute(statement, facts | {"body": body, "empty": b"", "answered": True})
+    facts = {"many": many, "every": every, "now": now, "service": SERVICE, "account": ACCOUNT}
+    facts |= {"body": body, "empty": b"", "answered": True}
+
+    def store(db: Database) -> None:
+        if isinstance(journal, PostgresJournal):  # triggers that add up so many costs in one transaction take hours
+            db.execute("SET LOCAL session_replication_role = replica", {})
+        for statement in statements:
+            db.execute(statement, facts)
+
+    await journal._write(store)
+    await journal.aclose()

@@ -16,7 +16,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from benchmarks.children import Found, child, interleaved
 from benchmarks.get_peers import KEY, task_ids
-from benchmarks.lists import FILL, POSTGRES, SERVICE, SQLITE, analyze, execute
+from benchmarks.lists import FILL, POSTGRES, SERVICE, SQLITE, analyze, fill
 from benchmarks.measure import median
 from benchmarks.results import Figure, Scale, at_most, ratios_of, with_ratio
 from benchmarks.scheduler import JumpingClock
@@ -25,7 +25,6 @@ from tests.postgres import running_server
 from vidgen_async import Client
 from vidgen_async.journal import PostgresJournal, SqliteJournal
 from vidgen_async.journal.sql.journal import SqlJournal
-from vidgen_async.journal.sql.queries import Database
 from vidgen_async.transports import FakeTransport
 from vidgen_async.types.http import Request
 from vidgen_async.types.resources import VideoTask
@@ -52,7 +51,7 @@ def run(scale: Scale) -> list[Figure]:
     with tempfile.TemporaryDirectory() as directory, running_server() as server:
         for kind, place in ((SQLITE, directory), (POSTGRES, server.dsn)):
             for many in sizes.values():
-                asyncio.run(_fill(_open(kind, place, many), many))
+                asyncio.run(fill(_open(kind, place, many), _FILL, many, every=1))
             analyze(server)
             for title, read in READS.items():
                 take = partial(_take, kind, place, sizes, read, scale.most_scheduled // _LISTED)
@@ -89,17 +88,6 @@ def _open(kind: str, place: str, many: int) -> SqlJournal[Any]:
     if kind == SQLITE:
         return SqliteJournal(Path(place) / f"{many}-running.db")
     return PostgresJournal(place, schema=f"running_{many}", time_limit=1200)
-
-
-async def _fill(journal: SqlJournal[Any], many: int) -> None:
-    def store(db: Database) -> None:
-        if isinstance(journal, PostgresJournal):  # triggers that add up so many costs in one transaction take hours
-            db.execute("SET LOCAL session_replication_role = replica", {})
-        for statement in _FILL:
-            execute(statement, many, db, every=1)
-
-    await journal._write(store)
-    await journal.aclose()
 
 
 def _client(journal: SqlJournal[Any]) -> Client:

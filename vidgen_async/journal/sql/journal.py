@@ -283,8 +283,12 @@ class SqlJournal(ABC, Generic[D]):
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         def operation(db: Database) -> tuple[Order, OrderRef | None]:
-            order = _add_evidence(db, _require_order(db, ref), n, evidence)
-            return order, None if evidence.task_id is None else queries.read_owner(db, ref, evidence.task_id)
+            read_owner = queries.find_owner(db, ref, evidence.task_id or "")  # nobody's, without a task
+            order = queries.read_order(db, ref)
+            owner = read_owner()
+            if order is None:
+                raise unknown_order_error(ref)
+            return _add_evidence(db, order, n, evidence), owner
 
         order, owner = await self._write(operation, ref.service, ref.account)
         report_owner(ref, evidence, owner)

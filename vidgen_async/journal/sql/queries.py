@@ -191,8 +191,19 @@ def read_running(db: Database, service: str, account: str, after: int, until: in
 
 def read_owner(db: Database, ref: OrderRef, task_id: str) -> OrderRef | None:
     """Return the name of another order, of any account of the service, whose receipt is this task."""
-    row = db.execute(_SQL["find_owner"], name_of(ref) | {"task_id": escape_text(task_id)}).fetchone()
-    return None if row is None else OrderRef(service=ref.service, account=row["account"], order_id=row["order_id"])
+    return find_owner(db, ref, task_id)()
+
+
+def find_owner(db: Database, ref: OrderRef, task_id: str) -> Callable[[], OrderRef | None]:
+    """Look for the owner, and return what reads the answer: PostgreSQL gives it together with that of the next query.
+    It must be read before anything is written, as SQLite keeps a lock until then."""
+    rows = db.execute(_SQL["find_owner"], name_of(ref) | {"task_id": escape_text(task_id)})
+
+    def read() -> OrderRef | None:
+        row = rows.fetchone()
+        return None if row is None else OrderRef(service=ref.service, account=row["account"], order_id=row["order_id"])
+
+    return read
 
 
 def read_brief_orders(db: Database, service: str, account: str, order_ids: Sequence[str]) -> list[Order]:
