@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.children import interleaved
 from benchmarks.journal import store_order
-from benchmarks.lists import ACCOUNT, FILL, SERVICE, execute
+from benchmarks.lists import ACCOUNT, FEW, FILL, SERVICE, fill
 from benchmarks.measure import machine, median
 from benchmarks.results import Figure, Scale, at_most, ratios_of, with_ratio
 from vidgen_async.journal import SqliteJournal
@@ -58,8 +58,7 @@ async def _fill(journal: SqliteJournal, many: int) -> None:
     def spread(db: Database) -> None:
         db.execute(_SPREAD, {"gap": 30 * DAY * 10**6 // many})
 
-    for statement in FILL:
-        await journal._write(partial(execute, statement, many))
+    await fill(journal, FILL, many, every=many // FEW)
     await journal._write(spread)
     await journal.verify_spending(SERVICE, ACCOUNT)
 

@@ -33,7 +33,11 @@ PROMPTS = {
 
 def client_of(status: int, body: object) -> Client:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    headers = make_headers({f"Via-{number}": "a boat sails at dawn" for number in range(40)} | {"Server": "boat " * 20})
+    headers = make_headers(
+        {f"Via-{number}": "a boat sails at dawn" for number in range(20)}
+        | {f"Via-{number}": "the next boat sails at dawn, too" for number in range(20, 40)}
+        | {"Server": "boat " * 20}
+    )
 
     async def answer(request):
         return BufferedResponse(status, data, headers=headers, url=request.url)

@@ -430,6 +430,22 @@ async def test_a_receipt_whose_task_another_order_has_is_reported_when_it_is_sto
     assert (told.event_name, told.order_id, told.other_order_id) == ("task.shared", "o", "first")
 
 
+async def test_a_task_that_two_accounts_store_at_once_is_reported_once(journal, other, caplog):
+    orders = [order_of(f"o-{number}", account=account) for number in range(20) for account in (ACCOUNT, "another")]
+    for order in orders:
+        await journal.intend(order)
+        await journal.begin(permission(order.order_id, account=order.ref.account))
+
+    await asyncio.gather(
+        *(
+            (journal if order.ref.account == ACCOUNT else other).settle(order.ref, 1, accepted(order.order_id))
+            for order in orders
+        )
+    )
+
+    assert sorted(told.order_id for told in caplog.records) == sorted({order.order_id for order in orders})
+
+
 async def test_only_one_of_many_concurrent_adoptions_of_a_task_succeeds(journal, other):
     names = [f"o-{n}" for n in range(8)]
     for name in names:

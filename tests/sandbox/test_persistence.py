@@ -238,7 +238,7 @@ async def test_a_file_of_another_program_is_refused_and_not_changed(tmp_path):
     before = [text.read_bytes(), database.read_bytes()]
 
     assert "file is not a database" in await error_of_opening(text)
-    assert (await error_of_opening(database)).startswith(f"{database} has format 0, not 5, is another file, or")
+    assert (await error_of_opening(database)).startswith(f"{database} has format of another program, not 5. It was not")
     assert [text.read_bytes(), database.read_bytes()] == before
 
 
@@ -253,7 +253,7 @@ async def test_a_state_of_another_format_is_refused_with_what_to_do_and_not_chan
     change(state, f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {version}")
     before = state.read_bytes()
 
-    message = f"{state} has format {version}, not 5, is another file, or is damaged (its check: ok). Pass another path"
+    message = f"{state} has format {version}, not 5. It was not changed: pass another path"
     assert (await error_of_opening(state)).startswith(message)
     assert state.read_bytes() == before
 
@@ -267,7 +267,8 @@ DAMAGES = [
     "UPDATE records SET id = 'gift' WHERE id = 'settings'",
     "UPDATE records SET record = json_set(record, '$.points', 'x') WHERE id LIKE 'task%'",
     "UPDATE records SET record = json_set(record, '$.account', 'ann') WHERE id LIKE 'task%'",
-    "UPDATE records SET record = json_set(record, '$[0][2][0].balance', 'x') WHERE id = 'accounts'",
+    "UPDATE records SET record = json_set(record, '$.request', 7) WHERE id LIKE 'task%'",
+    "UPDATE records SET record = json_set(record, '$.balance', 'x') WHERE id LIKE 'entry%'",
     "UPDATE records SET record = json_set(record, '$.expires_at', null) WHERE id LIKE 'asset%'",
     "UPDATE records SET record = json_set(record, '$.content', 'no Base64') WHERE id LIKE 'asset%'",
     "PRAGMA writable_schema = 1; UPDATE sqlite_master SET sql = replace(sql, 'TEXT)', 'CHECK (id < ''t''))')",
@@ -286,7 +287,7 @@ async def test_a_damaged_record_is_an_error_that_names_the_file(session, state, 
         change(damaged, damage)
         before = damaged.read_bytes()
 
-        assert re.match(rf"(the state )?{damaged} .*is damaged", await error_of_opening(damaged)), damage
+        assert re.match(f"the state {damaged} (is damaged|cannot be read)", await error_of_opening(damaged)), damage
         assert damaged.read_bytes() == before, damage
 
 
@@ -315,14 +316,14 @@ async def test_damaged_pages_are_an_error_that_names_the_file(session, state):
     data[4096:12288] = os.urandom(8192)
     state.write_bytes(data)
 
-    assert (await error_of_opening(state)).startswith(f"the state {state} is damaged, or cannot be read")
+    assert (await error_of_opening(state)).startswith(f"the state {state} cannot be read or written: ")
 
 
 async def test_a_missing_directory_is_an_error_that_names_the_file(tmp_path):
     nowhere = tmp_path / "not" / "there.db"
     message = await error_of_opening(nowhere)
 
-    assert message.startswith(f"the state {nowhere} is damaged, or cannot be read or written: [Errno 2] No such file")
+    assert message.startswith(f"the state {nowhere} cannot be read or written: [Errno 2] No such file")
 
 
 async def test_another_key_for_a_stored_account_is_refused(state):
@@ -347,11 +348,40 @@ async def test_a_create_that_cannot_be_stored_is_503_and_is_stored_as_soon_as_po
         accepted = await api.create("key-of-order")
 
     assert (refused.status, refused.code) == (503, "STATE_NOT_STORED")
-    assert refused.json["error"]["message"].startswith(f"the state {state} is damaged, or cannot be read or written: ")
+    assert refused.json["error"]["message"].startswith(f"the state {state} cannot be read or written: ")
     assert accepted.status == 202
     async with Sandbox(state=state) as second:
         assert list(second.tasks) == [accepted.json["id"]]
         assert [entry.kind for entry in second.ledger] == ["opening", "charge"]
+
+
+async def test_what_could_not_be_stored_is_shown_by_no_later_answer_before_it_is(session, state):
+    async with Sandbox(state=state) as first:
+        api = caller(session, first)
+        first._state_file._db.execute("PRAGMA query_only = 1")
+        assert (await api.create("key-of-order")).status == 503
+        assert (await api.get("/account")).code == "STATE_NOT_STORED"
+        first._state_file._db.execute("PRAGMA query_only = 0")
+        assert (await api.get("/account")).status == 200
+
+
+async def test_a_sandbox_whose_block_ends_with_an_exception_stores_its_changes(state):
+    with suppress(ZeroDivisionError):
+        async with Sandbox(state=state) as first:
+            first.balance = 8
+            raise ZeroDivisionError
+    async with Sandbox(state=state) as second:
+        assert second.balance == 8
+
+
+async def test_a_changed_task_keeps_its_place(session, state):
+    async with Sandbox(state=state) as first:
+        api = caller(session, first)
+        ids = [(await api.create()).json["id"] for _ in range(3)]
+        first.tasks[ids[0]] = evolve(first.tasks[ids[0]], points=7)
+    async with Sandbox(state=state) as second:
+        assert list(second.tasks) == ids
+        assert second.tasks[ids[0]].points == 7
 
 
 async def test_a_port_in_use_leaves_the_state_unlocked(service, state):

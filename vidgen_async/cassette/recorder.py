@@ -112,7 +112,7 @@ class Recorder:
     async def write_request(
         self, n: int, request: Request, sent: BodyCapture | None, on_close: Callable[[], Awaitable[None]]
     ) -> None:
-        """Write a request to the part file. CassetteError if that fails."""
+        """Write a request to the partial file. CassetteError if that fails."""
 
         def write() -> None:
             body = None if sent is None else request_body(sent, self.redactor)

@@ -300,7 +300,7 @@ def check_attempt(order: Order, n: int) -> None:
         raise JournalError(message)
 
 
-def report_owner(ref: OrderRef, evidence: Evidence, owner: OrderRef | None) -> None:
+def report_shared_task(ref: OrderRef, evidence: Evidence, owner: OrderRef | None) -> None:
     """Report a receipt whose task has another owner too: one of the two orders has no task of its own."""
     if owner is not None:
         Event.TASK_SHARED.log(logger, order_id=ref.order_id, task_id=evidence.task_id, other_order_id=owner.order_id)

@@ -19,7 +19,7 @@ from vidgen_async.journal.base import (
     check_attempt,
     is_in_shard,
     is_listed,
-    report_owner,
+    report_shared_task,
     unknown_order_error,
 )
 from vidgen_async.types.limits import (
@@ -148,7 +148,7 @@ class MemoryJournal:
                 for candidate in new.evidence.candidates if new.evidence else ():
                     self._candidates.setdefault((ref.service, ref.account, candidate), set()).add(ref)
         if evidence.task_id is not None:
-            report_owner(ref, evidence, await self.owner(ref, evidence.task_id))
+            report_shared_task(ref, evidence, await self.owner(ref, evidence.task_id))
         return order
 
     async def settle_mark(self, ref: OrderRef, mark: str, evidence: Evidence) -> Order | None:

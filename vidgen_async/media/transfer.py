@@ -1,4 +1,5 @@
-"""One download: it receives the video, checks that it is complete, and resumes or restarts failing transfers."""
+"""One download: it receives the video, checks that it is complete, and resumes or restarts failing transfers; and the
+progress that downloads and uploads report."""
 
 import asyncio
 import logging
@@ -47,7 +48,7 @@ OnProgress: TypeAlias = Callable[[int, int | None], None]
 OnSent: TypeAlias = Callable[[int, int], None]
 
 #: Minimum seconds between two reports, except for the last one.
-_INTERVAL = 0.1
+_REPORT_INTERVAL = 0.1
 
 
 class Progress:
@@ -62,7 +63,7 @@ class Progress:
         if self._on_progress is None:
             return
         now = self._clock.now()
-        if is_last or self._reported_at is None or now - self._reported_at >= _INTERVAL:
+        if is_last or self._reported_at is None or now - self._reported_at >= _REPORT_INTERVAL:
             self._reported_at = now
             with UserCode(is_awaited=False, passes=(Exception,)) as call:
                 self._on_progress(done, total)

@@ -119,7 +119,7 @@ class Orders:
 
         Raises:
             NotSentError, RejectedError, UncertainCreateError, OrderConflictError: What became of the order.
-            JournalError: The journal failed before anything was sent.
+            JournalError: The journal failed before the order was sent.
             ReceiptNotStoredError: The journal failed after the order was accepted.
             InvalidRequestError: Nothing was sent or stored.
             ServiceError, TransportError: An image could not be uploaded. Nothing was stored.

@@ -241,8 +241,8 @@ class Sender:
         on_receipt: OnReceipt | None,
         is_new: bool = False,
     ) -> Receipt:
-        """Create the order's task, or join its create under way. Cancelling the caller stops nothing. Whether the
-        journal has the order is not read where its id ``is_new``, which storing it checks again."""
+        """Create the order's task, or join its create under way. Cancelling the caller stops nothing. If its id
+        ``is_new``, the journal is not searched for the order first: storing it finds one with this id."""
         # A request that has not passed its check does not own the order id: if it fails, this call may still use it.
         # Only a call with the same request, which would be checked too, shares that failure.
         while (create := self.find_running(ref)) is not None and not create.checked.done():

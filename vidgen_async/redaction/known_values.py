@@ -27,7 +27,7 @@ FEWEST = 3
 #: contain one of these. What is hidden may then be a little more.
 _MOST_RUNS = 1 << 9
 _PART = 12
-#: In a text with at most so many letters, each run is searched for in a value as it is: its parts are not made.
+#: In a text with at most so many letters, each run is searched for in a value that is not long, without its parts.
 _SHORT = 1 << 6
 #: Values with more characters in all take longer than a few milliseconds to prepare.
 _LONG = 1 << 14
@@ -149,13 +149,13 @@ class _Form:
 
     @cached_property
     def parts(self) -> frozenset[str]:
-        """None for one with less than RUN letters."""
+        """Empty for one with fewer than RUN letters."""
         starts = range(0, len(self.letters) - self.size + 1 if len(self.letters) >= RUN else 0, RUN - self.size + 1)
         return frozenset(self.letters[at : at + self.size] for at in starts)
 
     def find_in(self, letters: str) -> Iterator[tuple[int, int]]:
         """Where it, or a part of a long one, begins and ends in the letters of a text."""
-        if len(self.letters) >= RUN and len(letters) <= _SHORT:
+        if RUN <= len(self.letters) <= _LONG and len(letters) <= _SHORT:
             runs = ((at, at + RUN) for at in range(len(letters) - RUN + 1))
             yield from (run for run in runs if letters[slice(*run)] in self.letters)
         elif self.parts:

@@ -112,6 +112,7 @@ class RequestDispatcher:
     save: Callable[[], None]
     on_request: OnRequest
     _poisoned: set[RequestHandler] = field(factory=set)
+    _is_unsaved: bool = field(default=False, init=False)
 
     async def answer(self, origin: Origin, request: web.BaseRequest) -> web.StreamResponse:
         path = request.raw_path.partition("?")[0]
@@ -177,8 +178,10 @@ class RequestDispatcher:
             answer = Answer.error(500, "SANDBOX_FAILED", f"the sandbox itself failed: {described}")
         try:
             # A read changes the time alone. Up to speed 1 the stored time passes as fast.
-            if request.method not in ("GET", "HEAD") or self.sandbox.clock.speed > 1:
+            if request.method not in ("GET", "HEAD") or self.sandbox.clock.speed > 1 or self._is_unsaved:
+                self._is_unsaved = True
                 self.save()
+                self._is_unsaved = False
         except StateError as error:
             return Answer.error(503, "STATE_NOT_STORED", str(error))
         return answer

@@ -53,9 +53,9 @@ class Sandbox(SandboxState):
         state: A file, or a directory for it, that stores accounts, ledgers, tasks, uploads, the catalog, the time and
             the secret of the links: a sandbox that is opened with it continues where the last one ended, even if that
             was killed. Changes are stored before the answer of their request (503 if that fails), those from Python
-            with the next request other than GET, or on closing. Stored accounts keep their credits; those of the
-            arguments are added. Ports, faults, planned failures, received requests and counted submissions are not
-            stored.
+            with the next request that is no GET or HEAD (above speed 1, with any), or on closing. Stored accounts keep
+            their credits; those of the arguments are added. Ports, faults, planned failures, received requests and
+            counted submissions are not stored.
         on_request: Called in the event loop with every request when it arrives, and again when it has been handled. It
             must not raise.
 

@@ -1,6 +1,5 @@
 """The state of a sandbox: a SQLite file of JSON records, which one sandbox at a time has open."""
 
-import base64
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ BEGIN = f"""
     CREATE TABLE IF NOT EXISTS records (id TEXT PRIMARY KEY, record TEXT);
     PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT};
 """
+STORE = "INSERT INTO records VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET record = excluded.record"
 
 
 class StateError(Exception):
@@ -39,29 +39,31 @@ class StateFile:
         self._converter = make_converter(detailed_validation=False)
         self._converter.register_unstructure_hook(Account, lambda account: account.name)
         self._converter.register_structure_hook(Account, lambda name, _: sandbox.account(name))
-        self._converter.register_unstructure_hook(bytes, lambda content: base64.b64encode(content).decode())
-        self._converter.register_structure_hook(bytes, lambda text, _: base64.b64decode(text, validate=True))
 
     @contextmanager
     def open(self) -> Iterator[None]:
         with ExitStack() as stack:
             with self._state_errors():
-                self.path.touch(0o600)  # only the owner may read it; an existing file is not opened (its lock)
+                if not self.path.exists():  # an existing file is not opened here: closing it would release its lock
+                    self.path.touch(0o600)
                 self._db = stack.enter_context(closing(sqlite3.connect(self.path, timeout=0)))
                 program, version, pages, damage = self._db.execute(CHECK).fetchone()
-                if pages and (program, version, damage) != (APPLICATION_ID, FORMAT, "ok"):
-                    why = f"has format {version}, not {FORMAT}, is another file, or is damaged (its check: {damage})"
-                    raise StateError(f"{self.path} {why}. Pass another path, or use the version that wrote it")
+                if pages and (program, version) != (APPLICATION_ID, FORMAT):
+                    found = version if program == APPLICATION_ID else "of another program"
+                    advice = "It was not changed: pass another path, or use the version of vidgen_async that wrote it"
+                    raise StateError(f"{self.path} has format {found}, not {FORMAT}. {advice}")
+                if damage != "ok":
+                    raise ValueError(damage)
                 self._db.executescript(BEGIN)
                 if records := dict(self._db.execute("SELECT * FROM records ORDER BY rowid")):
                     self._restore(records)
             self.save()
+            stack.callback(self.save)
             yield
-            self.save()
 
     def _restore(self, records: dict[str, str]) -> None:
         sandbox, assets, loads = self._sandbox, self._sandbox.assets, self._converter.loads
-        stored = [Account(*each) for each in loads(records.pop("accounts"), list[tuple[str, str, list[LedgerEntry]]])]
+        stored = [Account(*each) for each in loads(records.pop("accounts"), list[tuple[str, str]])]
         added = [each for each in sandbox.accounts.values() if each.name not in {account.name for account in stored}]
         sandbox.accounts.clear()
         for account in stored + added:
@@ -69,6 +71,8 @@ class StateFile:
         sandbox.models = {entry.code: entry for entry in loads(records.pop("models"), list[CatalogEntry])}
         assets.signer.secret, now, wall, speed = loads(records.pop("settings"), tuple[bytes, float, float, float])
         sandbox.clock.start_at(now + max(0.0, time.time() - wall) * min(1.0, speed))  # at most as fast as real time
+        for key in [each for each in records if each.startswith("entry ")]:
+            sandbox.account(key.split(" ", 2)[2]).ledger.append(loads(records.pop(key), LedgerEntry))
         for key in [each for each in records if each.startswith("task_")]:
             sandbox.add_task(loads(records.pop(key), SandboxTask))
         assets.by_id |= {key: loads(record, Asset) for key, record in records.items()}
@@ -78,23 +82,26 @@ class StateFile:
 
     def save(self) -> None:
         """Store what has changed, in one transaction. If it raises, nothing was stored; the next call does it."""
-        sandbox, secret, clock = self._sandbox, self._sandbox.assets.signer.secret, self._sandbox.clock
+        sandbox, accounts, clock = self._sandbox, self._sandbox.accounts.values(), self._sandbox.clock
         records: dict[str, object] = {**sandbox.tasks, **sandbox.assets.by_id}
-        records["accounts"] = [(each.name, each.api_key, list(each.ledger)) for each in sandbox.accounts.values()]
+        records["accounts"] = [(each.name, each.api_key) for each in accounts]
+        records |= {f"entry {n} {each.name}": entry for each in accounts for n, entry in enumerate(each.ledger)}
         records["models"] = list(sandbox.models.values())
-        records["settings"] = (secret, clock.now(), time.time(), clock.speed)
+        records["settings"] = (sandbox.assets.signer.secret, clock.now(), time.time(), clock.speed)
         with self._state_errors(), self._db as db:
             db.executemany("DELETE FROM records WHERE id = ?", [(key,) for key in self._stored.keys() - records.keys()])
             for key, record in records.items():
                 if record is not (old := self._stored.get(key)) and record != old:
-                    db.execute("REPLACE INTO records VALUES (?, ?)", (key, self._converter.dumps(record)))
+                    db.execute(STORE, (key, self._converter.dumps(record)))
         self._stored = records
 
     @contextmanager
     def _state_errors(self) -> Iterator[None]:
         try:
             yield
-        except (OSError, sqlite3.Error, LookupError, TypeError, ValueError) as error:
+        except (OSError, sqlite3.Error) as error:
             is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
-            why = "in use by another sandbox" if is_busy else f"damaged, or cannot be read or written: {error}"
-            raise StateError(f"the state {self.path} is {why}") from error
+            why = "is in use by another sandbox" if is_busy else f"cannot be read or written: {error}"
+            raise StateError(f"the state {self.path} {why}") from error
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise StateError(f"the state {self.path} is damaged, or conflicts with this sandbox: {error}") from error

@@ -120,7 +120,7 @@ def _echo_json(document: Document, *, err: bool = False) -> None:
 
 
 class _ChangingView(Live):
-    """It is drawn when something that it shows has changed, and when the terminal was used by others."""
+    """It is drawn when something that it shows has changed, and when it is started again."""
 
     _shown: object = None
 

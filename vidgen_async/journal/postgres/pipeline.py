@@ -14,6 +14,7 @@ from psycopg.pq.abc import PGconn
 from psycopg.rows import DictRow
 from psycopg.waiting import Wait
 
+from vidgen_async.journal.base import escape_text
 from vidgen_async.journal.postgres.session_lock import ADD_SESSION, FIND_ORPHANED
 from vidgen_async.journal.postgres.table_check import CHECK_RIGHTS
 from vidgen_async.journal.postgres.time_limit import Connection
@@ -21,6 +22,8 @@ from vidgen_async.journal.sql.queries import Rows
 from vidgen_async.types.orders import OrderRef
 
 T = TypeVar("T")
+
+_LOCK_TASK = "SELECT pg_advisory_xact_lock(hashtextextended(:task, 1))"
 
 
 @frozen
@@ -45,6 +48,9 @@ class PipelinedDatabase:
     def add_session(self, ref: OrderRef, n: int) -> None:
         self.execute(CHECK_RIGHTS, {})
         self.execute(ADD_SESSION, asdict(ref) | {"n": n, "session": self._session})
+
+    def lock_task(self, service: str, task_id: str) -> None:
+        self.execute(_LOCK_TASK, {"task": escape_text(f"{service} {task_id}")})
 
     def find_orphaned(self, service: str, account: str, order_ids: Sequence[str]) -> Collection[tuple[str, int]]:
         parameters = {"service": service, "account": account, "order_ids": order_ids, "session": self._session}

@@ -22,7 +22,7 @@ from vidgen_async.journal.base import (
     check_attempt,
     is_in_shard,
     is_listed,
-    report_owner,
+    report_shared_task,
     unknown_order_error,
 )
 from vidgen_async.journal.sql import queries
@@ -283,7 +283,10 @@ class SqlJournal(ABC, Generic[D]):
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         def operation(db: Database) -> tuple[Order, OrderRef | None]:
-            read_owner = queries.find_owner(db, ref, evidence.task_id or "")  # nobody's, without a task
+            if evidence.task_id is None:
+                return _add_evidence(db, _require_order(db, ref), n, evidence), None
+            db.lock_task(ref.service, evidence.task_id)
+            read_owner = queries.find_owner(db, ref, evidence.task_id)
             order = queries.read_order(db, ref)
             owner = read_owner()
             if order is None:
@@ -291,7 +294,7 @@ class SqlJournal(ABC, Generic[D]):
             return _add_evidence(db, order, n, evidence), owner
 
         order, owner = await self._write(operation, ref.service, ref.account)
-        report_owner(ref, evidence, owner)
+        report_shared_task(ref, evidence, owner)
         self._without_outcome.discard((ref, n))
         self._release_sender_lock()
         return order

@@ -70,6 +70,10 @@ class Database(Protocol):
         outcome can be stored if another user may have changed the rights to the tables."""
         ...
 
+    def lock_task(self, service: str, task_id: str) -> None:
+        """Wait until no other transaction is storing a receipt of the task, of any account, where several can."""
+        ...
+
     def find_orphaned(self, service: str, account: str, order_ids: Sequence[str]) -> Collection[tuple[str, int]]:
         """Return the attempts of these orders whose senders are known to have ended, as order ids and numbers."""
         ...

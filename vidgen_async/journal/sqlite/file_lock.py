@@ -1,4 +1,4 @@
-"""A lock on a file beside the journal.
+"""A lock on a file beside the journal, and the transactions that hold it.
 
 SQLite's own locks belong to the process and the file: closing any other descriptor of the file, as copying it does,
 releases them all. A ``flock`` belongs to the descriptor that acquired it, so other code of the process may copy or read
@@ -163,6 +163,9 @@ class LockedConnection(sqlite3.Connection):
     def add_session(self, ref: OrderRef, n: int) -> None:
         if self.sender_lock is not None and (mark := self.sender_lock.hold()) is not None:
             self.execute(_ADD_SESSION, asdict(ref) | {"n": n, "session": mark})
+
+    def lock_task(self, service: str, task_id: str) -> None:
+        """Do nothing: one transaction at a time writes."""
 
     def find_orphaned(self, service: str, account: str, order_ids: Sequence[str]) -> Collection[tuple[str, int]]:
         if self.sender_lock is None:
