@@ -110,8 +110,8 @@ def run(scale: Scale) -> list[Figure]:
             journals[_name(POSTGRES, many)] = postgres = PostgresJournal(
                 server.dsn, schema=f"with_{many}", time_limit=600
             )
-            for journal in (sqlite, postgres):
-                asyncio.run(fill(journal, FILL, many, every=many // FEW))
+            for filled in (sqlite, postgres):
+                asyncio.run(fill(filled, FILL, many, every=many // FEW))
             analyze(server)
         for title, read in READS.items():
             found += figures(title, sizes, interleaved(journals, scale.rounds, partial(_take, journals, read)))
