@@ -164,7 +164,7 @@ USAGE = [
     ("--public-links-url must be like http://localhost:8080", [("sandbox", "--public-links-url", "http://a/b")]),
     ("the same account name is given twice", [("sandbox", "--account", "b", "--account", "b=3")]),
     ("there is already an account 'account-1'", [("sandbox", "--account", "account-1")]),
-    (f"{STATE} is damaged, or cannot be read or written: [Errno 2] No such file", [("sandbox", "--state", STATE)]),
+    (f"{STATE} cannot be read or written: No such file", [("sandbox", "--state", STATE)]),
 ]
 
 

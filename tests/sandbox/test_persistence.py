@@ -323,7 +323,7 @@ async def test_a_missing_directory_is_an_error_that_names_the_file(tmp_path):
     nowhere = tmp_path / "not" / "there.db"
     message = await error_of_opening(nowhere)
 
-    assert message.startswith(f"the state {nowhere} cannot be read or written: [Errno 2] No such file")
+    assert message.startswith(f"the state {nowhere} cannot be read or written: No such file")
 
 
 async def test_another_key_for_a_stored_account_is_refused(state):

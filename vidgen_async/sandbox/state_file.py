@@ -101,7 +101,8 @@ class StateFile:
             yield
         except (OSError, sqlite3.Error) as error:
             is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
-            why = "is in use by another sandbox" if is_busy else f"cannot be read or written: {error}"
+            reason = getattr(error, "strerror", None) or error
+            why = "is in use by another sandbox" if is_busy else f"cannot be read or written: {reason}"
             raise StateError(f"the state {self.path} {why}") from error
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise StateError(f"the state {self.path} is damaged, or conflicts with this sandbox: {error}") from error
