@@ -34,8 +34,8 @@ PROMPTS = {
 def client_of(status: int, body: object) -> Client:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     headers = make_headers(
-        {f"Via-{number}": "a boat sails at dawn" for number in range(20)}
-        | {f"Via-{number}": "the next boat sails at dawn, too" for number in range(20, 40)}
+        {f"X-RateLimit-{number}": "a boat sails at dawn" for number in range(20)}
+        | {f"X-RateLimit-{number}": "the next boat sails at dawn, and so does the other" for number in range(20, 40)}
         | {"Server": "boat " * 20}
     )
 
