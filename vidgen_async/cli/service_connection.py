@@ -122,7 +122,7 @@ async def _open_for_tasks(settings: Settings, warn: Callable[[str], None]) -> tu
 
 
 def no_order_ids(error: ConfigurationError | JournalError) -> str:
-    """The warning of a command about tasks that goes on without the journal."""
+    """The warning of a command about tasks that continues without the journal."""
     return f"no order ids are looked up, only task ids: {error.summary}"
 
 

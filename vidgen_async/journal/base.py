@@ -121,8 +121,8 @@ class Journal(Protocol):
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         """Add evidence about attempt ``n`` and return the order. It is idempotent, and the sequence of calls does not
-        change the result, because knowledge is only added. A receipt whose task is that of another order too, of any
-        account of the service, is reported as ``task.shared``.
+        change the result, because knowledge is only added. If the task of a receipt is that of another order of the
+        service too, of any account, the event ``task.shared`` is logged.
 
         Raises:
             JournalError: The journal does not have the attempt.
@@ -301,6 +301,6 @@ def check_attempt(order: Order, n: int) -> None:
 
 
 def report_shared_task(ref: OrderRef, evidence: Evidence, owner: OrderRef | None) -> None:
-    """Report a receipt whose task has another owner too: one of the two orders has no task of its own."""
+    """Log that the task of a receipt is that of another order too: one of the two has no task of its own."""
     if owner is not None:
         Event.TASK_SHARED.log(logger, order_id=ref.order_id, task_id=evidence.task_id, other_order_id=owner.order_id)
